@@ -77,6 +77,12 @@ def refuse_masked(value, name):
                            "(.filled(...) makes one)")
 
 
+def refuse_gradients(value, name, expected):
+    """Raises for a tensor of PyTorch that requires gradients, where only its numbers would be used."""
+    if getattr(value, "requires_grad", False) is True and sys.modules["torch"].is_grad_enabled():
+        raise AnnulusError(f"{name} requires gradients, which it does not have here; expected {expected}")
+
+
 def _symbols():
     """PyTorch's types that stand for an int, a float or a bool while PyTorch traces a function."""
     torch = sys.modules.get("torch")
@@ -86,6 +92,7 @@ def _symbols():
 def _plain(value, name):
     """The number in an array without axes; any other value unchanged."""
     refuse_masked(value, name)
+    refuse_gradients(value, name, "a number, or .item()")
     if isinstance(value, symbols := _symbols()):  # then torch.compile compiles the function again for each number
         return (int, float, bool)[symbols.index(type(value))](value)
     try:
@@ -185,6 +192,7 @@ def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST), 
         if alone(value):
             return (kind(value, name),)
         refuse_masked(value, name)
+        refuse_gradients(value, name, "numbers, or .tolist()")
         try:
             entries = value.tolist() if hasattr(value, "tolist") else value
         except Exception:  # a tensor whose numbers are not in memory

@@ -95,7 +95,7 @@ def _of_torch(tensor, name):
         raise AnnulusError(f"{name} has no memory of its own ({one_line(problem)}), expected a plain tensor") from None
 
     def empty(shape, of):
-        made = torch.empty(shape, dtype=getattr(torch, of))
+        made = torch.empty(shape, dtype=getattr(torch, of), device="cpu")  # whatever the default device is
         return made, made.view(torch.uint16).numpy() if of == "bfloat16" else made.numpy()
     return Array(numbers, kind, _with_room(empty))
 

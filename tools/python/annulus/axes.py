@@ -1,5 +1,5 @@
 """The order of a tensor's axes: (batch, sequence, head, dim), or PyTorch's (batch, head, sequence, dim)."""
-from annulus import tensors
+from annulus import elements, tensors
 from annulus.errors import AnnulusError
 
 NAMES = {"bshd": ("batch", "sequence", "head", "dim"), "bhsd": ("batch", "head", "sequence", "dim")}
@@ -17,14 +17,19 @@ def _meaning(name):
     return "head" if name in HEADS else None
 
 
-def order_of(axes):
-    """"bshd" or "bhsd" if the names of four axes say so; otherwise None."""
-    meanings = [_meaning(name) for name in axes or ()]
-    if len(meanings) != 4:
-        return None
-    if meanings[1] == "sequence" or meanings[2] == "head":
-        return "bshd"
-    return "bhsd" if meanings[1] == "head" or meanings[2] == "sequence" else None
+def order_of(axes, where):
+    """"bshd" or "bhsd" if the names of three or four axes, batch first, say so; otherwise None. The program follows the
+    same rules. Raises AnnulusError, which begins with `where`, if the names mean neither order."""
+    meant = None
+    for axis, meaning in enumerate(map(_meaning, axes)):
+        if meaning is None:
+            continue
+        order = "bshd" if (axis == 1) == (meaning == "sequence") else "bhsd"
+        if axis not in (1, 2) or meant not in (None, order):
+            raise AnnulusError(f"{where}: names its axes ({', '.join(axes)}); expected (batch, sequence, head, dim) or "
+                               "(batch, head, sequence, dim)")
+        meant = order
+    return meant
 
 
 def named(tensor, order):
@@ -47,7 +52,7 @@ def distinct_axis_names(name, found):
     """
     axes, q, k = found[name].axes, found.get("q", found.get("dq", found.get("out"))), found.get("k", found.get("dk"))
     if not axes or not q or not k:
-        return axes
+        return axes if axes and all(axes) else None  # a file names all axes of a tensor, or none
     own, role = sizes(found[name]), name.rpartition("/")[2]
     changed = ("head", "kv_head") if role in OF_KEYS else ("sequence", "query")
     other = sizes(q if role in OF_KEYS else k)
@@ -80,6 +85,11 @@ def refuse_unnamed(tensor, heads, rows, option="axes="):
                            f"({option} says which)")
 
 
+def lse_element(element):
+    """The type in which annulus computes the LSE, and reads its gradient dlse, of tensors of this type."""
+    return element if element.name == "float64" else elements.FLOAT32
+
+
 def check_input(found):
     """Raises unless annulus can read q, k, v (and dout and dlse, if given) together. All have axis names."""
     for name in ("q", "k", "v"):
@@ -100,8 +110,13 @@ def check_input(found):
         if len(tensor.shape) != len(expected) or sizes(tensor) != expected:
             raise AnnulusError(f"{tensor.where}: has shape {tensor.shape}; expected {tuple(expected.values())} "
                                f"to fit q {q.shape}")
-        if name != "dlse" and tensor.element != q.element:
-            raise AnnulusError(f"{tensor.where}: has type {tensor.element.name}; expected {q.element.name} as q "
+        if tensor.axes[1] != q.axes[1]:
+            raise AnnulusError(f"{tensor.where}: has axes ({', '.join(tensor.axes)}); expected the order of q, "
+                               f"({', '.join(q.axes)}) (--to-axes reorders all of them)")
+        expected = lse_element(q.element) if name == "dlse" else q.element
+        if tensor.element != expected:
+            like = f"the lse of {q.element.name} tensors" if name == "dlse" else "q"
+            raise AnnulusError(f"{tensor.where}: has type {tensor.element.name}; expected {expected.name} as {like} "
                                "(--type converts all of them)")
     heads, kv_heads = sizes(q)["head"], sizes(found["k"])["head"]
     if heads % kv_heads != 0:

@@ -1,10 +1,11 @@
 """Attention of arrays in memory: annulus.attention, annulus.plan, and what they share. The core is the module _core."""
+import contextlib
 import functools
 from typing import NamedTuple
 
 import numpy as np
 
-from annulus.arguments import anything, checked, choice, function, optional, whole
+from annulus.arguments import anything, checked, choice, function, optional, shown, whole
 from annulus.arrays import TYPES, as_kind_of, as_numpy
 from annulus.axes import refuse_unnamed
 from annulus.communicators import core_communicator, mpi_of
@@ -100,6 +101,46 @@ def extents_of(described, axes):
     return batch, rows, heads, k[2], dim, k[1], v[3]
 
 
+def refuse_empty(extents):
+    """Raises if one of (B, Sq, H, Hkv, D, S, Dv) is 0. PyTorch's SymInts are not compared: that would fix their value."""
+    whats = ("q has no batch entry", "q has no rows", "q has no heads", "k has no heads", "q and k have heads of no numbers",
+             "k has no rows", "v has heads of no numbers")
+    for what, extent in zip(whats, extents):
+        if type(extent) is int and extent == 0:
+            raise AnnulusError(f"{what}, expected 1 or more")
+
+
+def _exchanged(comm, problem, rest=None, rows=None):
+    """What each rank says. A mistake on one rank is raised on every rank."""
+    said = comm.allgather((problem, rest, rows))
+    for rank, (found, _, _) in enumerate(said):
+        if found:
+            raise AnnulusError(f"rank {rank}: {found}")
+    return said
+
+
+@contextlib.contextmanager
+def raised_on_all_ranks(comm):
+    """Around checks that come before class Call. If one of them fails, this rank sends the mistake to the other ranks,
+    which wait for it in Call."""
+    try:
+        yield
+    except AnnulusError as error:
+        if comm is not None and core_communicator(comm).size > 1:
+            _exchanged(mpi_of(comm), str(error))
+        raise
+
+
+def _difference(name, value, other):
+    """Says how a value differs from rank 0's, of lists only the first entry that differs."""
+    if isinstance(value, tuple) and isinstance(other, tuple) and len(value) == len(other):
+        i = next(i for i, pair in enumerate(zip(value, other)) if pair[0] != pair[1])
+        return _difference(f"{name}[{i}]", value[i], other[i])
+    if name == "coordinates_hex":
+        return "coordinates have other numbers"
+    return f"{name} is {shown(value)}, there {shown(other)}"
+
+
 class Part(NamedTuple):
     """What one call of the core computes: some batch entries."""
     plan: object
@@ -136,11 +177,9 @@ class Call:
             problem = str(error)
         if self.comm.size > 1:
             extents = self._of_all_ranks(mpi_of(comm), problem, extents)
+        refuse_empty(extents)
         if axes is None:
             refuse_unnamed("k", heads=extents[3], rows=extents[5])
-        for what, extent in (("q has no batch entry", extents[0]), ("q has no rows", extents[1]), ("k has no rows", extents[5])):
-            if extent == 0:
-                raise AnnulusError(f"{what}, expected 1 or more")
         self.rows = extents[5]  # of k, on all ranks together
         if mask_keys not in (None, self.rows):
             raise AnnulusError(f"attn_mask has {mask_keys} keys, and the ranks have {self.rows} together, expected as many")
@@ -178,20 +217,23 @@ class Call:
 
     def _of_all_ranks(self, comm, problem, extents):
         """The extents with the rows of all ranks together. A mistake on one rank is raised on every rank."""
-        rest = None if problem else (*extents[:1], *extents[2:5], extents[6], self.type, self.settings, self.mask_keys)
-        rest = rest and rest + ("sink",) * (self.sink is not None)
-        said = comm.allgather((problem, rest, None if problem else (extents[1], extents[5])))
-        for rank, (found, _, _) in enumerate(said):
-            if found:
-                raise AnnulusError(f"rank {rank}: {found}")
+        if problem:
+            _exchanged(comm, problem)
+        batch, queries, heads, kv_heads, dim, keys, value_dim = extents
+        rest = {"number of batch entries": batch, "heads of q": heads, "heads of k": kv_heads, "head size": dim,
+                "head size of v": value_dim, "type": self.type, "attn_mask's keys": self.mask_keys,
+                "sink": "given" if self.sink is not None else None, "requires_grad": self.gradients}
+        said = _exchanged(comm, None, rest | self.settings._asdict(), (queries, keys))
         for rank, (_, other, _) in enumerate(said):
-            if other != said[0][1]:
-                raise AnnulusError(f"rank {rank} calls with other arrays or settings than rank 0: {other} and {said[0][1]}")
+            for name, value in other.items():
+                if value != said[0][1][name]:
+                    raise AnnulusError(f"rank {rank} calls with other arrays or settings than rank 0: "
+                                       f"{_difference(name, value, said[0][1][name])}")
         if self.settings.lengths and self.settings.query_offset != "none" and len({rows for _, _, rows in said}) > 1:
             raise AnnulusError(f"ranks have {[keys for _, _, (_, keys) in said]} rows, expected as many on each: lengths are "
                                "given")
         queries, keys = (sum(rows) for rows in zip(*(rows for _, _, rows in said)))
-        return extents[0], queries, *extents[2:5], keys, extents[6]
+        return batch, queries, heads, kv_heads, dim, keys, value_dim
 
     def for_core(self, numbers):
         """An array (B, S, ...) for the core: entries that lie end to end become one entry, (1, B * S, ...)."""

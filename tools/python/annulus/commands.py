@@ -64,7 +64,7 @@ def show(options):
         return
     with formats.reading(options.file) as found:
         for name, tensor in found.items():
-            axes = f"  ({', '.join(tensor.axes)})" if tensor.axes else ""
+            axes = f"  ({', '.join(axis or '?' for axis in tensor.axes)})" if tensor.axes else ""
             print(f"{name:12} {tensor.element.name:9} {tensor.shape}{axes}")
         if not found:
             raise AnnulusError(f"{options.file}: has no tensors of numbers; expected q, k, v, a result or a sweep")
@@ -261,7 +261,7 @@ def _words(option, text):
         if option == "--segments" and (limits := re.fullmatch(r"window:(\d+):(\d+)(?::(\d+))?", word)):
             yield Window(*[int(rows or 0) for rows in limits.groups()])
             continue
-        if word != "all" and not word.isdigit():
+        if word != "all" and not word.isdecimal():
             raise AnnulusError(f"{option} {text}: expected numbers of rows or all, for example 2048,all")
         yield word if word == "all" else int(word)
 

@@ -17,6 +17,7 @@ class Known(NamedTuple):
     name: str     # the communicator's name in _named
 
 
+_freed = set()  # names of communicators that have been freed since
 _named = {}  # {name: communicator of mpi4py}; PyTorch's operators take such a name, because they take no objects
 _numbers = itertools.count()
 
@@ -41,7 +42,13 @@ def _keyval():
     if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
         raise AnnulusError("comm: MPI was started for one thread alone; expected mpi4py.rc.thread_level 'serialized' or "
                            "'multiple', its default")
-    return MPI.Comm.Create_keyval(delete_fn=lambda comm, keyval, known: _named.pop(known.name, None))
+    return MPI.Comm.Create_keyval(delete_fn=_forget)
+
+
+def _forget(_comm, _keyval, known):
+    """MPI calls this when a communicator is freed."""
+    if _named.pop(known.name, None) is not None:
+        _freed.add(known.name)
 
 
 def check_library(core, theirs):
@@ -70,6 +77,9 @@ def mpi_of(comm):
     if comm is None:
         return None
     if isinstance(comm, str):
+        if comm in _freed:
+            raise AnnulusError(f"comm is {shown(comm)}, whose communicator has been freed, expected one that exists until the "
+                               "backward pass has ended")
         if comm not in _named:
             raise AnnulusError(f"comm is {shown(comm)}, expected a name that annulus.torch.communicator_name() has given")
         return _named[comm]
@@ -89,8 +99,12 @@ def _known(comm, name=None):
     known = comm.Get_attr(_keyval())
     if known is None:
         name = name or f"communicator {next(_numbers)}"
-        if name in _named:
-            raise AnnulusError(f"name is {name!r}, which is another communicator's; expected a new name")
+        taken = comm.allgather(name if name in _named else None)  # so that no rank waits for one that raises
+        if any(taken):
+            rank = next(i for i, one in enumerate(taken) if one)
+            where = "" if all(taken) else f" on rank {rank}"
+            raise AnnulusError(f"name is {taken[rank]!r}, which is another communicator's{where}; expected a new name")
+        _freed.discard(name)
         known = Known(_core.communicator_at(_mpi()._addressof(comm)), name)
         comm.Set_attr(_keyval(), known)
         _named[known.name] = comm

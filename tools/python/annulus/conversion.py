@@ -50,7 +50,8 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
     split_heads  (H,) or (H, Hkv): the sources have shape (B, S, H * D), as a linear projection returns it
     heads        query heads to write, by number, in that order, with the K/V heads that they read
     interleaved  query head h of the sources reads K/V head h mod Hkv; in annulus it reads h div (H / Hkv)
-    type         float64, float32, float16 or bfloat16: type in the target of all tensors of floats except coordinates
+    type         float64, float32, float16 or bfloat16: type in the target of all tensors of floats except coordinates;
+                 dlse becomes float64 or, with the other types, float32, as annulus reads it
     overwrite    replace an existing target
 
     Tensors of the same name in several sources are stacked to a batch; a tensor (S, H, D) is one batch entry. Returns
@@ -64,6 +65,7 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
         opened = [stack.enter_context(formats.reading(source)) for source in sources]
         found = _chosen(_gathered(sources, opened, wishes), only, sources, kind.__name__.endswith("hdf5"))
         _refuse_rows_of_one(found, opened, wishes)
+        found = _announced(found, opened, wishes)
         shaped = {name: _shaped(name, parts, wishes) for name, parts in found.items()}
         shaped = _with_heads(shaped, wishes)
         if kind.__name__.endswith("hdf5") and only is None:
@@ -119,6 +121,44 @@ def _chosen(found, only, paths, is_input):
     return {name: found[name] for name in wanted}
 
 
+def _order_named(role, tensor):
+    """"bshd" or "bhsd" if the tensor's own axis names say so; otherwise None."""
+    names, ndim = tensor.axes or (), 3 if role in THREE_AXES else 4
+    if len(names) == len(tensor.shape) == ndim - 1 and names[0].lower() not in ("b", "batch"):
+        names = ("batch", *names)
+    return axes_of_tensors.order_of(names, tensor.where) if len(names) == len(tensor.shape) == ndim else None
+
+
+def _announced(found, opened, wishes):
+    """Gives tensors of attention that do not name their order that of the tensors beside them in the same source, as
+    `annulus run` does. Raises AnnulusError if these have several orders."""
+    if wishes.axes:
+        return found
+    roles = {name: name.rpartition("/")[2] for name in found}
+    split = FOUR_AXES if wishes.split_heads else ()
+    for here in opened:
+        own = {id(tensor) for tensor in here.values()}
+        orders, without = {}, []
+        for name, parts in found.items():
+            if roles[name] not in FOUR_AXES + THREE_AXES + LISTS or roles[name] in split:
+                continue
+            for i, part in enumerate(parts):
+                if id(part) in own and (order := _order_named(roles[name], part)):
+                    orders.setdefault(order, part)
+                elif id(part) in own:
+                    without.append((name, i))
+        if without and len(orders) > 1:
+            (one, other), (name, i) = orders.values(), without[0]
+            raise AnnulusError(f"{other.where}: names its axes ({', '.join(other.axes)}), but {one.where} "
+                               f"({', '.join(one.axes)}); expected one order, because {found[name][i].where} "
+                               "names none")
+        for name, i in without if orders else ():
+            part, ndim = found[name][i], 3 if roles[name] in THREE_AXES else 4
+            names = axes_of_tensors.NAMES[next(iter(orders))]
+            found[name][i] = part._replace(axes=names[ndim - len(part.shape):ndim])
+    return found
+
+
 def _shaped(name, parts, wishes):
     """Joins one tensor's parts from all sources. Tensors of attention get axis names and the wanted order of axes."""
     role = name.rpartition("/")[2]
@@ -130,7 +170,7 @@ def _shaped(name, parts, wishes):
             raise AnnulusError(f"{parts[1].where}: is there twice; only tensors of attention can be stacked to a batch "
                                "(--only leaves tensors out)")
         if role in LISTS and len(parts[0].shape) == 4:
-            order = axes_of_tensors.order_of(parts[0].axes) or wishes.axes or "bshd"
+            order = _order_named(role, parts[0]) or wishes.axes or "bshd"
             part = parts[0]._replace(axes=(*axes_of_tensors.NAMES[order][:3], "top"))
             parts = [axes_of_tensors.reordered(part, wishes.to_axes or order)]
         wanted = wishes.element if parts[0].element.is_float and role != "coordinates" else None
@@ -148,8 +188,9 @@ def _entry(role, tensor, wishes):
     """One source's tensor with axis names: (B, S, H, D) or (B, H, S, D), without D for lse and others."""
     if not tensor.element.is_float:
         raise AnnulusError(f"{tensor.where}: has type {tensor.element.name}; expected {', '.join(elements.FLOATS)}")
-    if wishes.element and tensor.element != wishes.element:
-        tensor = tensors.cast(tensor, wishes.element)
+    wanted = axes_of_tensors.lse_element(wishes.element) if wishes.element and role == "dlse" else wishes.element
+    if wanted and tensor.element != wanted:
+        tensor = tensors.cast(tensor, wanted)
     ndim = 4 if role in FOUR_AXES else 3
     own = tensor.axes if len(tensor.axes or ()) == len(tensor.shape) else None
     if wishes.split_heads and role in FOUR_AXES:
@@ -163,7 +204,7 @@ def _entry(role, tensor, wishes):
     if len(tensor.shape) != ndim or 0 in tensor.shape:
         raise AnnulusError(f"{tensor.where}: has shape {tensor.shape}; expected (batch, sequence, head"
                            f"{', dim' if ndim == 4 else ''}), none of them 0")
-    order = axes_of_tensors.order_of((own or ("", "", "", ""))[:3] + ("dim",))
+    order = axes_of_tensors.order_of(own or (), tensor.where)
     if order and wishes.axes and order != wishes.axes:
         raise AnnulusError(f"{tensor.where}: names its axes ({', '.join(own)}), which is {order}; "
                            f"--axes says {wishes.axes}")

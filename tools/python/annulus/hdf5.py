@@ -142,9 +142,18 @@ def is_dataset(file, name):
 
 
 def text(value):
-    """An attribute's text, in whatever form h5py returns it."""
-    value = value[0] if isinstance(value, np.ndarray) and value.size == 1 else value
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    """An attribute's text, in whatever form h5py returns it; of an array of texts "batch, head"."""
+    if found := texts(value):
+        return ", ".join(found)
+    return str(value.ravel()[0] if isinstance(value, np.ndarray) and value.size == 1 else value)
+
+
+def texts(value):
+    """The texts of an attribute: one or an array, of fixed or variable length. Empty if it holds no text."""
+    found = [] if isinstance(value, h5py.Empty) else np.ravel(np.asarray(value, object)).tolist()
+    if not all(isinstance(one, (str, bytes)) for one in found):
+        return []
+    return [one.partition(b"\0")[0].decode("utf-8", "replace") if isinstance(one, bytes) else one for one in found]
 
 
 def one_text(dataset):
@@ -164,19 +173,23 @@ def is_bare_scale(dataset):
 
 
 def _scale_name(dimension):
-    return dimension[0].name.rpartition("/")[2] if len(dimension) > 0 else ""
+    return (dimension[0].name or "").rpartition("/")[2] if len(dimension) > 0 else ""
 
 
 def axes_of(dataset):
-    """Names of a dataset's axes, or None: from its attribute `axes`, its dimension scales, or its dimension labels.
+    """Names of a dataset's axes ("" for an axis without one), or None: from its attribute `axes`, its dimension labels,
+    or its dimension scales. If the file names axes in several ways, the first of these counts.
 
-    annulus writes ("batch", "sequence", "head", "dim"); other programs may use any of the three ways.
+    annulus writes ("batch", "sequence", "head", "dim"); other programs may use any of the three ways. axis_names() of
+    the program (src/annulus/store/tensor_file.cpp) reads them by the same rules.
     """
-    words = tuple(text(dataset.attrs["axes"]).split()) if "axes" in dataset.attrs else ()
+    said = texts(dataset.attrs["axes"]) if "axes" in dataset.attrs else []
+    # Words end at the ASCII spaces at which the program ends them; str.split() knows more kinds of space.
+    words = tuple(word.decode("utf-8", "replace") for one in said for word in one.encode("utf-8", "replace").split())
     if len(words) == dataset.ndim and words:
         return words
-    for names in (tuple(map(_scale_name, dataset.dims)), tuple(dimension.label for dimension in dataset.dims)):
-        if names and all(names):
+    for names in (tuple(dimension.label for dimension in dataset.dims), tuple(map(_scale_name, dataset.dims))):
+        if any(names):
             return names
     return None
 

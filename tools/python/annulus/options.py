@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annulus.arguments import (anything, checked, choice, flag, is_text, listed, number, optional, refuse_masked, text,
-                               whole, wrong)
-from annulus.errors import AnnulusError
+from annulus.arguments import (anything, checked, choice, flag, is_text, listed, number, optional, refuse_gradients,
+                               refuse_masked, shown, text, whole, wrong)
+from annulus.errors import AnnulusError, one_line
 
 STATISTICS = ("entropy", "received", "top")
 TOP_KEYS_MOST = 1024  # the same limit as in a run file
@@ -111,11 +111,13 @@ def bias(value, name):
 def coordinates(value, name):
     """A kind: (S, 2) numbers, of the whole sequence on every rank, in the form that Settings stores."""
     refuse_masked(value, name)
+    refuse_gradients(value, name, "numbers, or .detach()")
     try:
         given = np.asarray(value)
         numbers = np.empty((0, 2)) if given.dtype.kind in "bcSUmM" else np.asarray(given, np.float64)
-    except Exception:  # not numbers, an endless iterator, or numbers too large for float64
-        raise wrong(value, name, "an array (S, 2) of numbers") from None
+    except Exception as problem:  # not numbers, an endless iterator, numbers too large for float64, bfloat16
+        why = f" ({one_line(problem)})" if hasattr(value, "dtype") else ""
+        raise AnnulusError(f"{name} is {shown(value)}{why}, expected an array (S, 2) of numbers") from None
     if given.dtype.kind in "bcSUmM":  # NumPy would convert these to numbers
         raise AnnulusError(f"{name} is of {given.dtype}, expected an array (S, 2) of numbers")
     if numbers.ndim != 2 or numbers.shape[1] != 2 or len(numbers) == 0:

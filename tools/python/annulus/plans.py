@@ -19,12 +19,14 @@ class Plan:
     def __init__(self, made, sequence, queries, has_lengths=False):
         self._made, self._sequence, self._queries, self._has_lengths = made, sequence, queries, has_lengths
 
+    def _for_caller(self, text):
+        """With lengths the rows of all entries lie end to end, and each rank has the same interval of each entry. For
+        the core this is block_cyclic, for the caller contiguous."""
+        return text.replace("block_cyclic", "contiguous") if self._has_lengths else text
+
     strategy = property(lambda self: self._made.strategy)
-    # With lengths the rows of all entries lie end to end, and each rank has the same interval of each entry. For the
-    # core this is block_cyclic, for the caller contiguous.
-    partition = property(lambda self: "contiguous" if self._has_lengths and self._made.partition == "block_cyclic"
-                         else self._made.partition)
-    reason = property(lambda self: self._made.reason, doc="one line: which strategy was chosen, and why")
+    partition = property(lambda self: self._for_caller(self._made.partition))
+    reason = property(lambda self: self._for_caller(self._made.reason), doc="one line: which strategy was chosen, and why")
     ranks = property(lambda self: self._made.ranks)
 
     @checked(rank=RANK)

@@ -41,7 +41,8 @@ def redistribute(x, from_plan, to_plan, comm, *, axis=1):
     >>> redistribute(x, zigzag, plain, comm, axis=0)       # rank 0: [0 1 2 3], rank 1: [4 5 6 7]
     """
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled():
+    is_torch = torch is not None and isinstance(x, torch.Tensor)
+    if is_torch and x.requires_grad and torch.is_grad_enabled() and not _transform_of(x):
         return _differentiable().apply(x, from_plan, to_plan, comm, axis)
     return _redistribute(x, from_plan, to_plan, comm, axis)
 
@@ -63,6 +64,17 @@ def _differentiable():
     return Redistribution
 
 
+def _transform_of(x):
+    """How PyTorch differentiates or maps the tensor x, if it does so in a way in which x cannot be moved."""
+    import torch
+    from torch.autograd import forward_ad
+    if torch._C._functorch.is_functorch_wrapped_tensor(x):
+        return "is inside a transform of torch.func (grad, vmap, jvp)"
+    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None:
+        return "has a tangent of forward-mode differentiation"
+    return None
+
+
 class Rows(NamedTuple):
     """An array as bytes, with rows as the first axis."""
     numbers: np.ndarray                        # (rows, bytes of a row), uint8, contiguous
@@ -76,6 +88,8 @@ def _rows_of(x, axis):
     refuse_masked(x, "x")
     if is_torch and dense(x, "x").device.type != "cpu":
         raise AnnulusError(f"x is on {x.device}, expected x.cpu()")
+    if is_torch and (transform := _transform_of(x)):
+        raise AnnulusError(f"x {transform}, which redistribute does not support; expected gradients by backward()")
     if not is_torch and (not isinstance(x, np.ndarray) or x.dtype.hasobject):
         raise wrong(x, "x", "an array of NumPy or a tensor of PyTorch")
     if x.ndim <= axis:

@@ -2,6 +2,7 @@
 
 The ranks of PyTorch are in the opposite order of MPI's: RANK is SIZE - 1 minus the MPI rank.
 """
+import functools
 import sys
 from pathlib import Path
 
@@ -84,9 +85,19 @@ def names():
     other = comm.Dup()
     assert said_by(communicator_name, other, "own").startswith("name is 'own', which is another communicator's")
     own.Free()
-    assert said_by(mpi_of, "own").startswith("comm is 'own', expected a name that")
-    assert communicator_name(other, "own") == "own"
+    assert said_by(mpi_of, "own") == ("comm is 'own', whose communicator has been freed, expected one that exists until the "
+                                      "backward pass has ended")
+    assert communicator_name(other, "own") == "own" and mpi_of("own") is other
     other.Free()
+    alone = MPI.COMM_SELF.Dup()
+    if comm.rank == 0:
+        communicator_name(alone, "mine")
+    where = "" if SIZE == 1 else " on rank 0"
+    third = comm.Dup()
+    assert said_by(communicator_name, third, "mine") == (
+        f"name is 'mine', which is another communicator's{where}; expected a new name")
+    third.Free()
+    alone.Free()
 
 
 def compiled_with_a_name():
@@ -160,6 +171,27 @@ def redistributed_with_gradients():
     assert torch.equal(x.grad, weight[:, zigzag.row_numbers(RANK)])
 
 
+def redistribution_of_tangents_and_in_transforms_is_refused():
+    """If it is asked on one rank only, every rank raises the error."""
+    plan, is_first = next(plans(ROWS)), RANK == 0
+    x = torch.ones(1, len(plan.row_numbers(RANK)), 2)
+    move = functools.partial(annulus.redistribute, from_plan=plan, to_plan=plan, comm=WORLD)
+    for transformed, expected in (
+            (lambda x: torch.func.grad(lambda x: move(x).sum())(x), "x is inside a transform of torch.func (grad, vmap, jvp)"),
+            (lambda x: torch.vmap(move)(x[None]), "x is inside a transform of torch.func (grad, vmap, jvp)"),
+            (lambda x: torch.func.jvp(move, (x,), (x,)), "x is inside a transform of torch.func (grad, vmap, jvp)"),
+            (lambda x: with_tangent(move, x), "x has a tangent of forward-mode differentiation"),
+            (lambda x: with_tangent(move, x.requires_grad_()), "x has a tangent of forward-mode differentiation")):
+        said = said_by(transformed if is_first else move, x.clone())
+        assert said == ("" if SIZE == 1 else "rank 0: ") + (
+            f"{expected}, which redistribute does not support; expected gradients by backward()"), said
+
+
+def with_tangent(function, x):
+    with torch.autograd.forward_ad.dual_level():
+        return function(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))
+
+
 def redistribution_refused():
     zigzag, contiguous, *_ = plans(ROWS)
     x = np.ones((1, len(zigzag.row_numbers(RANK)) + (RANK == SIZE - 1), 2))
@@ -191,7 +223,8 @@ def redistribution_refused():
 
 
 for test in (a_group_of_all_ranks, subgroups, names, compiled_with_a_name, transformed_by_torch_func, distributed_tensors,
-             the_rows_of_context_parallel, redistributed, redistributed_with_gradients, redistribution_refused):
+             the_rows_of_context_parallel, redistributed, redistributed_with_gradients,
+             redistribution_of_tangents_and_in_transforms_is_refused, redistribution_refused):
     test()
     comm.Barrier()
 dist.destroy_process_group()

@@ -160,7 +160,7 @@ def said_by(**words):
 
 def mistakes():
     """If one rank makes a mistake, all ranks get the error."""
-    for words, expected in (({"causal": False}, "calls with other arrays or settings than rank 0"), ({}, "wants (2, ")):
+    for words, expected in (({"causal": False}, "calls with other arrays or settings than rank 0: causal is False, there True"), ({}, "wants (2, ")):
         mine = annulus.plan(ROWS, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
         bad = comm.rank == comm.size - 1
         if bad and not words:
@@ -173,6 +173,43 @@ def mistakes():
         except annulus.AnnulusError as error:
             said = str(error)
         assert (expected in said) == (comm.size > 1), said
+
+
+def mistakes_in_torch():
+    """What is checked before the operator is called, too: a mistake of the last rank is raised on every rank."""
+    last = comm.size - 1
+    bad = comm.rank == last
+    x, heads_first = torch.ones(1, 6, 2, 8), torch.ones(1, 2, 6, 8)
+    keys = torch.ones(1, 1, 1, 6 * comm.size, dtype=torch.bool)
+    hole = keys.clone()
+    hole[..., 2] = False
+    queries = keys.expand(1, 1, 6, -1)
+    for call, expected in (
+            (lambda: dilated_attention(x.long() if bad else x, x, x, comm=comm), "q has numbers of type int64, expected float64"),
+            (lambda: dilated_attention([1.0] if bad else x, x, x, comm=comm), "q is a list, expected a tensor of PyTorch"),
+            (lambda: dilated_attention(x, x.to("meta") if bad else x, x, comm=comm), "k is on meta, q on cpu"),
+            (lambda: dilated_attention(x, x, x, comm=comm, documents=[-1] if bad else None), "documents[0] is -1, expected"),
+            (lambda: dilated_attention(x, x, x, comm=comm, lengths=torch.ones(1, 5, dtype=torch.bool) if bad else None),
+             "lengths is a mask (1, 5), expected (1, 6)"),
+            (lambda: scaled_dot_product_attention(*[heads_first] * 3, comm=comm, attn_mask=queries if bad else keys),
+             f"attn_mask is (1, 1, 6, {6 * comm.size}) and comm is given, expected a mask of keys"),
+            (lambda: scaled_dot_product_attention(*[heads_first] * 3, comm=comm, attn_mask=hole if bad else keys),
+             f"attn_mask: rows 0 to {6 * comm.size} of entry 0 have 1 masked ones"),
+            (lambda: scaled_dot_product_attention(*[heads_first[0, 0] if bad else heads_first] * 3, comm=comm), "query (6, 8), key")):
+        try:
+            call()
+            said = ""
+        except annulus.AnnulusError as error:
+            said = str(error)
+        assert said.startswith(expected if comm.size == 1 else f"rank {last}: {expected}"), (said, expected)
+    for words in ({}, {"strategy": "onesided", "reproducible": True}):
+        try:
+            dilated_attention(x.clone().requires_grad_(bad), x, x, comm=comm, **words)
+            said = ""
+        except annulus.AnnulusError as error:
+            said = str(error)
+        assert said == ("" if comm.size == 1 else f"rank {last} calls with other arrays or settings than rank 0: requires_grad is "
+                        "True, there False"), said
 
 
 def one_rank_with_no_array():
@@ -276,7 +313,7 @@ def all_together():
 
 for test in (forward_of_every_strategy, all_together, fewer_queries_or_more, gradients, partition_that_is_chosen,
              partition_that_is_chosen_if_reproducible,
-             padded_batches, keys_that_do_not_exist, queries_of_which_some_ranks_have_none, mistakes, one_rank_with_no_array, more_heads_than_rows, other_communicators,
+             padded_batches, keys_that_do_not_exist, queries_of_which_some_ranks_have_none, mistakes, mistakes_in_torch, one_rank_with_no_array, more_heads_than_rows, other_communicators,
              ranks_without_rows):
     test()
     comm.Barrier()

@@ -2,6 +2,7 @@
 import h5py
 import numpy as np
 import pytest
+from conftest import program, tools
 from test_conversion import arrays, qkv
 
 import annulus
@@ -35,6 +36,107 @@ def test_links_of_every_kind_are_followed(tmp_path):
     assert annulus.convert(tmp_path / "links.h5", tmp_path / "made.h5", names={"q": "deep/q"}) == ["q", "k", "v"]
     assert all((found == numbers).all() for found, _ in arrays(tmp_path / "made.h5").values())
     assert annulus.convert(tmp_path / "links.h5", tmp_path / "own.h5") == ["q", "k", "v"]
+
+
+def named_axes(path, names):
+    """A file of q, k, v (B, H, S, D) whose names of axes `names` writes, given the open file."""
+    with h5py.File(path, "w") as file:
+        for name in "qkv":
+            file[name] = np.arange(2 * 4 * 6 * 3, dtype="f4").reshape(2, 4, 6, 3)
+        names(file)
+
+
+def attribute(value):
+    def write(file):
+        for name in "qkv":
+            file[name].attrs["axes"] = value
+    return write
+
+
+def label_of_k(file):
+    file["k"].dims[1].label = "head"
+
+
+def scale_of_q(file):
+    file["names/heads"] = np.arange(4)
+    file["names/heads"].make_scale("heads")
+    file["q"].dims[1].attach_scale(file["names/heads"])
+
+
+def labels_before_scales(file):
+    file["heads"] = np.arange(6)
+    file["heads"].make_scale("heads")
+    file["q"].dims[2].attach_scale(file["heads"])
+    file["q"].dims[2].label = "seq_len"
+
+
+@pytest.mark.parametrize("names", [
+    attribute(["batch", "head", "sequence", "dim"]), attribute(np.array(["batch", "head", "sequence", "dim"], "S12")),
+    attribute(np.array([["batch", "head"], ["sequence", "dim"]], h5py.string_dtype())), label_of_k, scale_of_q,
+    labels_before_scales], ids=["list", "fixed", "matrix", "label", "scale", "both"])
+def test_axis_names_mean_what_they_mean_to_the_program(tmp_path, names):
+    """One axis of one tensor may say the order for all, in each way of naming axes; the program reads it likewise."""
+    named_axes(tmp_path / "in.h5", names)
+    annulus.convert(tmp_path / "in.h5", tmp_path / "made.h5")
+    assert [axes for _, axes in arrays(tmp_path / "made.h5").values()] == ["batch head sequence dim"] * 3
+    tools("show", "in.h5", folder=tmp_path)
+    for name in ("in", "made"):
+        (tmp_path / f"{name}.yaml").write_text(f"input: {{file: {name}.h5}}\noutput: {{file: {name}_out.h5}}\n")
+        program("run", f"{name}.yaml", folder=tmp_path)
+    one, other = arrays(tmp_path / "in_out.h5"), arrays(tmp_path / "made_out.h5")
+    np.testing.assert_array_equal(one["out"][0], other["out"][0])
+    assert one["out"][0].shape == (2, 4, 6, 3)
+
+
+def test_orders_that_contradict_each_other_are_refused(tmp_path):
+    def both(file):
+        file["q"].dims[1].label, file["k"].dims[1].label = "head", "seq"
+
+    def neither(file):
+        file["q"].dims[0].label = "seq"
+
+    named_axes(tmp_path / "both.h5", both)
+    named_axes(tmp_path / "neither.h5", neither)
+    with pytest.raises(AnnulusError, match="dataset k: names its axes .*seq.*, but .*dataset q .*expected one order"):
+        annulus.convert(tmp_path / "both.h5", tmp_path / "no.h5")
+    with pytest.raises(AnnulusError, match=r"dataset q: names its axes .*; expected \(batch, sequence, head, dim\) or"):
+        annulus.convert(tmp_path / "neither.h5", tmp_path / "no.h5")
+
+    def all_named(file):
+        both(file)
+        file["v"].dims[1].label = "seq"
+
+    with h5py.File(tmp_path / "square.h5", "w") as file:
+        for name in "qkv":
+            file[name] = np.ones((1, 4, 4, 3), "f4")
+        all_named(file)
+    with pytest.raises(AnnulusError, match="expected the order of q.*--to-axes"):
+        annulus.convert(tmp_path / "square.h5", tmp_path / "no.h5")
+    annulus.convert(tmp_path / "square.h5", tmp_path / "made.h5", to_axes="bshd")
+
+
+def test_axes_of_other_tensors_are_named_all_or_not_at_all(tmp_path):
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["image"] = np.ones((2, 3))
+        file["image"].dims[1].label = "width"
+    assert "(?, width)" in tools("show", "in.h5", folder=tmp_path)[0]
+    annulus.convert(tmp_path / "in.h5", tmp_path / "made.h5", only=["image"])
+    with h5py.File(tmp_path / "made.h5") as file:
+        assert "axes" not in file["image"].attrs
+
+
+@pytest.mark.parametrize("wanted, there", [("float16", "float32"), ("bfloat16", "float32"), ("float32", "float32"),
+                                           ("float64", "float64")])
+def test_dlse_has_the_type_of_the_lse(inputs, tmp_path, wanted, there):
+    annulus.convert(inputs("float32", "--dout", "--dlse"), tmp_path / "made.h5", type=wanted)
+    with h5py.File(tmp_path / "made.h5") as file:
+        assert file["dlse"].dtype == there
+    (tmp_path / "run.yaml").write_text(
+        "input: {file: made.h5, dlse: /dlse}\ncompute: {backward: true}\noutput: {file: out.h5}\n")
+    program("run", "run.yaml", folder=tmp_path)
+    np.savez(tmp_path / "t.npz", **qkv((1, 8, 2, 4)), dlse=np.ones((1, 8, 2)))
+    with pytest.raises(AnnulusError, match="dlse: has type float64; expected float32 as the lse of float32 tensors"):
+        annulus.convert(tmp_path / "t.npz", tmp_path / "no.h5")
 
 
 def test_documents_of_one_text_do_not_cut_others(tmp_path):

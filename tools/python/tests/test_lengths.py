@@ -198,6 +198,13 @@ def test_a_plan_knows_what_exists():
             annulus.plan(36, HEADS, DIM, ranks=2, batch=B, lengths=[36, 20, 0], **words)
 
 
+def test_a_plan_with_lengths_names_the_partition_of_each_entry():
+    made = annulus.plan(36, HEADS, DIM, ranks=2, batch=B, lengths=[36, 20, 0])
+    assert made.partition == "contiguous" and "contiguous" in made.reason and "block_cyclic" not in repr(made)
+    made = annulus.plan(36, HEADS, DIM, ranks=2, partition="block_cyclic", strategy="ring")
+    assert "ring, block_cyclic, 2 ranks" in repr(made)
+
+
 def keys_alone(kind, axes):
     """q of 9 rows, k and v with NaN in hidden keys, and the lengths."""
     lengths = [[3, 30], [0, 37], [9, 9]]

@@ -1,9 +1,11 @@
 """annulus.attention with a softcap and ALiBi, by the definition; and what is refused."""
 import numpy as np
 import pytest
+import torch
 from test_attention import TOLERANCE, WORDS, arrays, by_composition, error
 
 import annulus
+from annulus.torch import dilated_attention
 from annulus.errors import AnnulusError
 
 PLACES = np.stack(np.divmod(np.arange(37), 6), axis=1) * 0.5
@@ -56,3 +58,28 @@ def test_slopes_of_alibi(heads):
 def test_scores_that_are_refused(words, message):
     with pytest.raises(AnnulusError, match=message):
         annulus.attention(*arrays(), **words)
+
+
+@pytest.mark.parametrize("words, message", [
+    ({"scale": 0.5}, "scale requires gradients, which it does not have here; expected a number, or .item()"),
+    ({"softcap": 2.0}, "softcap requires gradients, which it does not have here; expected a number, or .item()"),
+    ({"bias": {"alibi": [0.5] * 4}}, "bias: alibi requires gradients, which it does not have here; expected numbers, or .tolist()"),
+    ({"bias": {"alibi": "auto"}, "coordinates": PLACES}, "coordinates requires gradients, which it does not have here; "
+                                                         "expected numbers, or .detach()"),
+])
+def test_gradients_that_would_be_lost_are_refused(words, message):
+    def learned(value):
+        if isinstance(value, dict):
+            return {key: learned(one) for key, one in value.items()}
+        return value if isinstance(value, str) else torch.nn.Parameter(torch.as_tensor(value))
+    given = [torch.from_numpy(x) for x in arrays("float64")]
+    with pytest.raises(AnnulusError) as raised:
+        dilated_attention(*given, **learned(words))
+    assert str(raised.value) == message
+    with torch.no_grad():
+        assert torch.equal(dilated_attention(*given, **learned(words)), dilated_attention(*given, **words))
+
+
+def test_coordinates_of_a_type_that_numpy_lacks():
+    with pytest.raises(AnnulusError, match=r"^coordinates is a Tensor \(37, 2\) \(.*BFloat16.*\), expected an array"):
+        annulus.attention(*arrays(), bias={"alibi": "auto"}, coordinates=torch.ones(37, 2).bfloat16())

@@ -314,6 +314,11 @@ x = torch.ones(1, 4, 5, 8)
     ({"q": x[0]}, "q is (4, 5, 8), expected four axes, b, s, h, d"),
     ({"v": x[:, :3]}, "v is (1, 5, 3, 8) for q (1, 5, 4, 8) in the order (B, S, heads, D), expected (1, 5, 4, 8)"),
     ({"comm": "nowhere"}, "comm is 'nowhere', expected a name that annulus.torch.communicator_name() has given"),
+    ({"lengths": torch.ones(1, dtype=torch.int64, device="meta")}, "lengths is on meta, q on cpu; expected one device"),
+    (dict.fromkeys("qkv", x[:0]), "q has no batch entry, expected 1 or more"),
+    (dict.fromkeys("kv", x[:, :0]), "k has no heads, expected 1 or more"),
+    (dict.fromkeys("kv", x[:, :, :0]), "k has no rows, expected 1 or more"),
+    ({"v": x[..., :0]}, "v has heads of no numbers, expected 1 or more"),
 ])
 def test_mistakes_are_one_line(words, message):
     words = {"q": x, "k": x, "v": x} | words
@@ -326,12 +331,27 @@ def test_mistakes_are_one_line(words, message):
     ((1, 4, 5, 8), torch.float64, "k is float64, q is float32; expected the same"),
     ((1, 4, 6, 8), torch.float32, "v is (1, 5, 4, 8) for q (1, 5, 4, 8) in the order (B, S, heads, D), expected (1, 6, 4, 8)"),
     ((4, 5, 8), torch.float32, "k is (4, 5, 8), expected four axes, b, h, s, d"),
+    ((0, 4, 5, 8), torch.float32, "q has no batch entry, expected 1 or more"),
 ])
 def test_mistakes_are_seen_without_numbers(shape, kind, message):
-    meta = x.to("meta")
+    meta = x.to("meta")[:shape[0]]
     with pytest.raises(annulus.AnnulusError) as raised:
         dilated_attention(meta, torch.empty(shape, dtype=kind, device="meta"), meta, axes="bhsd")
     assert str(raised.value) == message
+
+
+def test_a_mask_on_another_device_is_refused():
+    """A layer made with torch.device("meta") and filled by load_state_dict(assign=True) keeps such a mask."""
+    mask = torch.ones(5, 5, dtype=torch.bool, device="meta").tril()
+    with pytest.raises(annulus.AnnulusError, match="^attn_mask is on meta, q on cpu; expected one device$"):
+        scaled_dot_product_attention(x, x, x, mask)
+
+
+def test_the_default_device_changes_nothing():
+    expected = dilated_attention(x, x, x, lengths=[3], axes="bhsd"), annulus.attention(x, x, x, axes="bhsd")[0]
+    with torch.device("meta"):
+        found = dilated_attention(x, x, x, lengths=[3], axes="bhsd"), annulus.attention(x, x, x, axes="bhsd")[0]
+    assert all(map(torch.equal, found, expected))
 
 
 def test_other_devices_are_refused():

@@ -35,7 +35,7 @@ def _tensor(path, name, array):
     if element is None:
         raise AnnulusError(f"{where}: has type {array.dtype}; expected float64, float32, float16 or bfloat16")
     axes = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
-    axes = tuple(axes) if axes and all(axes) else None
+    axes = tuple(axis or "" for axis in axes) if axes and any(axes) else None
 
     def read(index):
         packing.refuse_packed(where, attributes)

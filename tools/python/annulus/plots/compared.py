@@ -14,20 +14,26 @@ BARS_MOST = 24  # for each problem
 def strategies(table):
     """Strategies side by side, fastest first: time with its spread and the share spent waiting, and peak memory.
 
-    Each problem (rows, and other keys that a sweep varies) has its own pair of panels; if there are more than six, the
-    largest problems are shown. If a strategy has several cases on the same number of ranks, the fastest is shown.
+    Each problem (rows, and other keys in which cases differ) has its own pair of panels; if there are more than six,
+    the largest problems are shown. If a strategy has several cases on the same number of ranks, the fastest is shown.
     """
     found = problems(known(table, "attention_seconds_median"))
     shown = [(label, _fastest(cases)) for label, cases in found[-PROBLEMS_MOST:]]
-    heights = [1.5 + 0.5 * len(cases) for _, cases in shown]
+    names = [style.wrapped_names(case_names(cases)) for _, cases in shown]
+    widest = max(width for _, width, _ in names)
+    width = max(11, 8 + widest)
+    most = int((width - widest - 1) / style.CHARACTER)
+    titles = [style.wrapped(_title(label, cases), most)[0] for label, cases in shown]
+    heights = [1.3 + style.LINE * (title.count("\n") + 1) + max(0.5, style.LINE * (lines + 1)) * len(cases)
+               for title, (_, cases), (_, _, lines) in zip(titles, shown, names)]
     with style.look():
-        figure = style.figure(11, max(3.2, 0.4 + sum(heights)))
+        figure = style.figure(width, max(3.2, 0.4 + sum(heights)))
         panels = figure.subplots(len(shown), 2, sharey="row", squeeze=False,
                                  gridspec_kw={"width_ratios": (3, 2), "height_ratios": heights})
-        for (left, right), (label, cases) in zip(panels, shown):
-            _times(left, cases)
+        for (left, right), title, (_, cases), (bars, _, _) in zip(panels, titles, shown, names):
+            _times(left, cases, bars)
             _memory(right, np.arange(len(cases)), cases)
-            left.set_title(_title(label, cases), loc="left")
+            left.set_title(title, loc="left")
             for axes in (left, right):
                 axes.grid(axis="y", visible=False)
         drawn = {label: handle for left, _ in panels
@@ -49,7 +55,7 @@ def _title(label, cases):
     return f"{label}, {ranks_text(ranks[0])}" if len(ranks) == 1 else label
 
 
-def _times(axes, cases):
+def _times(axes, cases, names):
     place = np.arange(len(cases))
     unit, unit_name = style.seconds_unit(cases["attention_seconds_median"].max())
     reach = spread(cases) / unit
@@ -64,7 +70,7 @@ def _times(axes, cases):
     if cases["predicted_seconds"].notna().any():
         axes.plot(cases["predicted_seconds"] / unit, place, "D", color=style.COLOURS["red"], markersize=8,
                   markeredgecolor="white", label="as the plan predicted")
-    axes.set_yticks(place, case_names(cases))
+    axes.set_yticks(place, names)
     axes.set_ylim(len(cases) - 0.4, -0.6)
     axes.set_xlim(0, None)
     axes.set_xlabel(f"time of attention, {unit_name}")

@@ -8,6 +8,7 @@ from annulus.plots.problems import case_names, of_cases, problems, rows_text
 from annulus.plots.style import known, spread
 
 CASES_MOST = 24
+TITLE_MOST = 44  # characters in a line of a title; the legend is beside the axes
 
 
 def _ranks_axis(axes, ranks):
@@ -54,12 +55,12 @@ def scaling(table, kind="strong"):
                       linestyle=":", linewidth=1.6, label="half the time\non twice the ranks")
             style.plain_log(axes)
             axes.set_ylabel(f"time of attention, {unit_name}")
-            axes.set_title(f"strong scaling, {label}")
+            axes.set_title(style.wrapped(f"strong scaling, {label}", TITLE_MOST)[0])
         else:
             axes.axhline(1, color="black", linestyle=":", linewidth=1.4, label="perfect")
             axes.set_ylim(0, None)
             axes.set_ylabel("efficiency, time on fewest ranks / time")
-            axes.set_title(f"weak scaling, {label}")
+            axes.set_title(style.wrapped(f"weak scaling, {label}", TITLE_MOST)[0])
         _legend_beside(figure, axes)
         return figure
 
@@ -77,9 +78,9 @@ def memory(table):
     """
     found = known(table, "peak_bytes")
     table = found.loc[found["peak_bytes"].nlargest(CASES_MOST).index].sort_index()
-    names = case_names(table)
+    names, width, lines = style.wrapped_names(case_names(table))
     with style.look():
-        figure = style.figure(8.5, max(3.2, 1.4 + 0.62 * len(table)))
+        figure = style.figure(max(8.5, 6 + width), max(3.2, 1.4 + max(0.62, style.LINE * (lines + 1)) * len(table)))
         axes = figure.subplots()
         predicted = table["predicted_peak_bytes"].to_numpy(float)
         unit, unit_name = style.bytes_unit(np.nanmax([*table["peak_bytes"], *predicted]))

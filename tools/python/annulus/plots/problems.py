@@ -23,26 +23,32 @@ def of_cases(value, name):
 def problems(table):
     """[(name, its cases)], from few rows to many. A name has the number of rows, and the keys in which problems differ.
 
-    A problem is a number of rows, and a value of each key that a sweep varies, except the keys in HOW:
+    A problem is a number of rows, and a value of each key in which the cases differ, except the keys in HOW:
     {input.generate.sequence: [4096, 8192], attention.causal: [true, false]} are four problems,
     "4,096 rows, causal true", "4,096 rows, causal false", ...
     """
     varied = varied_keys(table)
     found = []
-    for _, cases in table.groupby(["sequence", *varied], dropna=False, sort=False):
+    shown = [table[key].map(_plain) for key in varied]  # a number in a sweep may be a text in a result
+    for _, cases in table.groupby([table["sequence"], *shown], dropna=False, sort=False):
         words = [rows_text(cases), *(f"{key.rpartition('.')[2]} {_plain(cases[key].iloc[0])}" for key in varied)]
         found.append((", ".join(words), cases))
     return sorted(found, key=lambda problem: problem[1]["sequence"].max())
 
 
 def varied_keys(table):
-    """Keys of the run file that have several values; without the rows and the keys in HOW."""
+    """Keys of the run file that have several values; without the rows and the keys in HOW. Where a key's value is not
+    known, it is no other value."""
     return [name for name in table if "." in name and name != "input.generate.sequence"
-            and not name.startswith(HOW) and table[name].astype(str).nunique() > 1]
+            and not name.startswith(HOW) and table[name].dropna().map(_plain).nunique() > 1]
 
 
 def _plain(value):
-    return str(bool(value)).lower() if str(value) in ("True", "False") else str(value)
+    if str(value) in ("True", "False"):
+        return str(value).lower()
+    if isinstance(value, float):  # a column of whole numbers has floats if some are not known
+        return "not known" if value != value else f"{value:g}" if value % 1 else f"{value:.0f}"
+    return str(value)
 
 
 def rows_text(table):

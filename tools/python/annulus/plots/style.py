@@ -1,6 +1,7 @@
 """What all pictures share: colours that colour-blind people can distinguish, text that is legible at half size."""
 import contextlib
 import io
+import textwrap
 
 import matplotlib
 import numpy as np
@@ -19,6 +20,9 @@ MAP = "cividis"      # brightness rises evenly, also for colour-blind people
 GREY = "#9A9A9A"
 SUFFIXES = (".png", ".svg", ".pdf")
 DPI = 150
+CHARACTER = 0.105    # inches, mean width of a character of the text
+LINE = 0.22          # inches, height of a line of text
+NAME_MOST = 48       # characters of a name beside a bar; longer names have several lines
 
 _LOOK = {
     "font.size": 13, "axes.titlesize": 13, "axes.labelsize": 13, "legend.fontsize": 11.5, "lines.linewidth": 2.2,
@@ -46,6 +50,18 @@ def figure(width=8.0, height=5.0):
     made = Picture(figsize=(width, height), layout="constrained")
     made.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     return made
+
+
+def wrapped(text, most):
+    """The text in lines of at most this many characters, and how wide they are at most, in inches."""
+    lines = textwrap.wrap(text, max(most, 20)) or [""]
+    return "\n".join(lines), CHARACTER * max(map(len, lines))
+
+
+def wrapped_names(names):
+    """Names beside bars in lines, how wide they are at most in inches, and how many lines the longest has."""
+    pairs = [wrapped(name, NAME_MOST) for name in names]
+    return [text for text, _ in pairs], max(width for _, width in pairs), max(text.count("\n") + 1 for text, _ in pairs)
 
 
 PICTURE = arguments.instance("matplotlib.figure", "Figure", "a picture, which the functions of annulus.plots make")

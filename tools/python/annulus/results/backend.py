@@ -99,7 +99,7 @@ def _names(dataset, within_run, prefix):
     if within_run and dataset.ndim <= 2:
         second = "sender" if dataset.name.endswith("/bytes_from") else prefix + "hop"
         return ("rank", second)[:dataset.ndim]
-    return hdf5.axes_of(dataset) or tuple(f"axis_{i}" for i in range(dataset.ndim))
+    return tuple(name or f"axis_{i}" for i, name in enumerate(hdf5.axes_of(dataset) or [""] * dataset.ndim))
 
 
 def _check_column(path, dataset, ranks):

@@ -15,7 +15,7 @@ from annulus.calls import ORDER, PROGRESS, settings_of
 from annulus.errors import AnnulusError
 from annulus.processors import THREADS
 from annulus.torch.models import register
-from annulus.torch.operator import attend, encoded, progress_of_call
+from annulus.torch.operator import attend, checked_on_all_ranks, encoded, progress_of_call
 
 MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths")  # not together with attn_mask
 
@@ -31,8 +31,8 @@ def communicator_name(comm, name=None):
 
 
 @torch.compiler.allow_in_graph
-@checked(q=dense, k=dense, v=dense, sink=optional(dense), lengths=anything, axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS,
-         threads=THREADS)
+@checked(q=anything, k=anything, v=anything, sink=anything, lengths=anything, axes=ORDER, comm=anything, return_lse=flag,
+         progress=PROGRESS, threads=THREADS)  # attend() checks the tensors
 def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None, return_lse=False, progress=None, threads=None,
                       **words):
     """annulus.attention() for PyTorch's tensors, with gradients (also of sink). It has the same arguments, except
@@ -50,14 +50,16 @@ def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None,
     >>> out.sum().backward(); q.grad.shape
     torch.Size([1, 1024, 4, 32])
     """
-    if not isinstance(lengths, torch.Tensor) and lengths is not None:
-        lengths = torch.tensor(options.lengths(lengths, "lengths"))
-    settings = settings_of(**words)
-    if lengths is not None and settings.documents:
-        raise AnnulusError("documents and lengths are given, expected one of them")
-    if settings.statistics:
-        raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() returns them")
-    said = encoded(settings, axes, communicators.name_of(comm), threads)
+    name = communicators.name_of(comm)
+    with checked_on_all_ranks(name, q, k, v):
+        if not isinstance(lengths, torch.Tensor) and lengths is not None:
+            lengths = torch.tensor(options.lengths(lengths, "lengths"), device="cpu")
+        settings = settings_of(**words)
+        if lengths is not None and settings.documents:
+            raise AnnulusError("documents and lengths are given, expected one of them")
+        if settings.statistics:
+            raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() returns them")
+    said = encoded(settings, axes, name, threads)
     token = progress_of_call.set(progress)
     try:
         out, lse = attend(q, k, v, said, sink, lengths)
@@ -97,27 +99,14 @@ def _taken_mask(mask, query, rows, batch, words, is_causal):
     return mask.flatten(0, -4) if batch else mask[None]
 
 
-@torch.compiler.allow_in_graph
-@checked(query=dense, key=dense, value=dense, attn_mask=anything, dropout_p=number, is_causal=flag,
-         scale=optional(options.positive), enable_gqa=flag)
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
-                                 enable_gqa=False, **words):
-    """Replaces torch.nn.functional.scaled_dot_product_attention, without dropout.
-
-    attn_mask : bool. A mask (S, S) or (..., S, S) is causal, a window of keys around each query, or padding: rows that
-        see nothing and that no row sees. A mask (..., 1, S) or (..., Sq, S) hides keys from all queries of an entry;
-        with comm the mask is (..., 1, S), of the rows of all ranks.
-        The mask's numbers are read when attention is computed. Other masks, and masks of floats, are refused. The
-        argument `lengths` is another way to say which rows of a batch exist.
-
-    query (..., H, Sq, D), key and value (..., Hkv, S, D); Hkv < H needs enable_gqa. With is_causal query row i sees the
-    key rows 0 ... i, as in PyTorch (query_offset=0), and Sq must not exceed S. The axes before the heads are broadcast
-    against each other, as in PyTorch. **words are arguments of annulus.attention() that make it dilated: segments,
-    dilations, semantics, documents ...
-    """
+def _batched(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, words):
+    """The arguments of scaled_dot_product_attention for dilated_attention: [q, k, v] with one batch axis, and the axes
+    before the heads that it stands for. Adds to `words` what the mask and the numbers of rows mean."""
     for name in {"axes", "causal", "return_lse"} & words.keys():
         raise AnnulusError(f"{name} is no argument here, expected those of torch.nn.functional's function (is_causal), "
                            "and segments, dilations, semantics, documents ... of annulus.attention()")
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        dense(tensor, name)
     if dropout_p:
         raise AnnulusError(f"dropout_p is {dropout_p}, expected 0: attention here has no dropout")
     if min(query.dim(), key.dim(), value.dim()) < 3:
@@ -145,5 +134,29 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
             words["query_offset"] = "none"
     batched = [tensor.expand(*batch, *tensor.shape[-3:]).flatten(0, -4) if batch else tensor[None]
                for tensor in (query, key, value)]
+    return batched, batch
+
+
+@torch.compiler.allow_in_graph
+@checked(query=anything, key=anything, value=anything, attn_mask=anything, dropout_p=number, is_causal=flag,
+         scale=optional(options.positive), enable_gqa=flag)
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                                 enable_gqa=False, **words):
+    """Replaces torch.nn.functional.scaled_dot_product_attention, without dropout.
+
+    attn_mask : bool. A mask (S, S) or (..., S, S) is causal, a window of keys around each query, or padding: rows that
+        see nothing and that no row sees. A mask (..., 1, S) or (..., Sq, S) hides keys from all queries of an entry;
+        with comm the mask is (..., 1, S), of the rows of all ranks.
+        The mask's numbers are read when attention is computed. Other masks, and masks of floats, are refused. The
+        argument `lengths` is another way to say which rows of a batch exist.
+
+    query (..., H, Sq, D), key and value (..., Hkv, S, D); Hkv < H needs enable_gqa. With is_causal query row i sees the
+    key rows 0 ... i, as in PyTorch (query_offset=0), and Sq must not exceed S. The axes before the heads are broadcast
+    against each other, as in PyTorch. **words are arguments of annulus.attention() that make it dilated: segments,
+    dilations, semantics, documents ...
+    """
+    words["comm"] = communicators.name_of(words.get("comm"))
+    with checked_on_all_ranks(words["comm"], query, key, value):
+        batched, batch = _batched(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, words)
     out = dilated_attention(*batched, axes="bhsd", causal=is_causal, scale=scale, **words)
     return out.reshape(*batch, *query.shape[-3:-1], value.shape[-1])

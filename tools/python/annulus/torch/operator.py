@@ -22,10 +22,12 @@ import json
 from typing import NamedTuple
 
 import torch
+from torch._guards import detect_fake_mode
 from torch.autograd import forward_ad
 
 from annulus.arrays import TYPES, dense
-from annulus.calls import AXES, Call, canonical_shape, extents_of, lse_type_of, sum_type_of
+from annulus.calls import (AXES, Call, canonical_shape, extents_of, lse_type_of, raised_on_all_ranks, refuse_empty,
+                           sum_type_of)
 from annulus.errors import AnnulusError
 from annulus.options import Settings, lengths as lengths_of, lengths_of_mask, settings_of
 from annulus.torch.masks import asked_by
@@ -65,19 +67,31 @@ def decoded(text):
     return Request(PLAIN._replace(**said), *rest)
 
 
+def checked_on_all_ranks(comm, *tensors):
+    """raised_on_all_ranks() for tensors with numbers. While PyTorch traces a function, or on meta, no rank waits for
+    another."""
+    is_traced = detect_fake_mode(tensors) is not None or all(getattr(one, "is_meta", False) for one in tensors)
+    return raised_on_all_ranks(None if comm is None or is_traced else comm)
+
+
+def _with_lengths(settings, q, k, request, lengths):
+    """The settings with the rows that the numbers of `lengths` name."""
+    name, of = ("k", k) if settings.query_offset == "none" else ("q", q)
+    numbers, shape = lengths.numpy(force=True), canonical_shape(of.shape, request.axes, name)[:2]
+    is_mask = numbers.dtype == bool
+    if is_mask and numbers.ndim == 4:
+        return asked_by(numbers, settings, shape[0])
+    if is_mask and (request.comm or numbers.shape != shape):
+        raise AnnulusError(f"lengths is a mask {numbers.shape}, expected {shape}, {name}'s entries and rows, and no comm")
+    return settings._replace(lengths=(lengths_of_mask if is_mask else lengths_of)(numbers, "lengths"))
+
+
 def _call(q, k, v, request, gradients, sink, lengths):
-    settings = request.settings
+    settings, mask_keys = request.settings, None
     if lengths is not None:
-        name, of = ("k", k) if settings.query_offset == "none" else ("q", q)
-        numbers, shape = lengths.numpy(force=True), canonical_shape(of.shape, request.axes, name)[:2]
-        is_mask = numbers.dtype == bool
-        if is_mask and numbers.ndim == 4:
-            settings = asked_by(numbers, settings, shape[0])
-        elif is_mask and (request.comm or numbers.shape != shape):
-            raise AnnulusError(f"lengths is a mask {numbers.shape}, expected {shape}, {name}'s entries and rows, and no comm")
-        else:
-            settings = settings._replace(lengths=(lengths_of_mask if is_mask else lengths_of)(numbers, "lengths"))
-    mask_keys = lengths.shape[3] if lengths is not None and lengths.dim() == 4 else None
+        with raised_on_all_ranks(request.comm):
+            settings = _with_lengths(settings, q, k, request, lengths)
+        mask_keys = lengths.shape[3] if lengths.dim() == 4 else None
     return Call(q, k, v, settings, request.axes, request.comm, gradients, sink, mask_keys, threads=request.threads,
                 suggested=torch.get_num_threads())
 
@@ -104,7 +118,8 @@ def _(q, k, v, settings, keep, sink, lengths):
     """Shapes, types and strides of the results, while the tensors have no numbers."""
     request = decoded(settings)
     described = {name: (_kind(tensor), tensor.shape) for name, tensor in (("q", q), ("k", k), ("v", v))}
-    batch, rows, heads, *_, dim = extents_of(described, request.axes)
+    batch, rows, heads, *_, dim = extents = extents_of(described, request.axes)
+    refuse_empty(extents if request.comm is None else (*extents[:1], None, *extents[2:5], None, dim))
 
     def made(kind, *numbers):
         tensor = q.new_empty((batch, rows, heads, *numbers), dtype=getattr(torch, kind))
@@ -205,7 +220,7 @@ _differentiate = _with_gradient(_attention_backward, lambda ctx, inputs, output:
 _forward = _with_gradient(_attention, _keep_for_backward, _backward)
 
 
-def _check(tensors):
+def _check(tensors, lengths):
     """Checks that tensors are dense, of a known type, and in the CPU's memory (or on meta, without numbers)."""
     for name, tensor in tensors.items():
         dense(tensor, name)
@@ -219,14 +234,19 @@ def _check(tensors):
         if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
             raise AnnulusError(f"{name} has a tangent of forward-mode differentiation (torch.func.jvp, jacfwd), which "
                                "attention here does not have; expected reverse mode (grad, vjp, jacrev)")
+    if lengths is not None:
+        dense(lengths, "lengths")
+        device = tensors["q"].device
+        if lengths.device != device and (lengths.device.type, device.type) != ("cpu", "meta"):
+            name = "attn_mask" if lengths.dim() == 4 else "lengths"
+            raise AnnulusError(f"{name} is on {lengths.device}, q on {device}; expected one device")
 
 
 @torch.compiler.allow_in_graph
 def attend(q, k, v, settings, sink=None, lengths=None):
     """out and lse, both differentiable; `settings` is from encoded()."""
-    if lengths is not None:
-        dense(lengths, "lengths")
-    _check({"q": q, "k": k, "v": v} | ({} if sink is None else {"sink": sink}))
+    with checked_on_all_ranks(decoded(settings).comm, q, k, v):
+        _check({"q": q, "k": k, "v": v} | ({} if sink is None else {"sink": sink}), lengths)
     in_transform = torch._C._are_functorch_transforms_active()
     if in_transform:  # an autograd.Function saves its inputs, so they must already have autocast's type
         q, k, v = _cast(q, k, v)
