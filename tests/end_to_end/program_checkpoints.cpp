@@ -90,6 +90,8 @@ TEST_F(Checkpoints, AFileOfTheUserCalledPreviousIsNotReplaced) {
   ASSERT_EQ(train(2, "--set train.steps=2").status, 0);
   std::filesystem::rename(folder / "aside.h5", folder / "check.h5.previous");
   expect_refused("train.rate: 1 -> 3");
+  const Outcome rate = annulus(2, "train run.yaml --set train.rate=2");
+  EXPECT_EQ(count(rate.err, "check.h5: this checkpoint was made with other settings"), 1) << rate.err;
   std::filesystem::remove(folder / "check.h5.previous");
   EXPECT_EQ(annulus(2, "train run.yaml").status, 0);
 }

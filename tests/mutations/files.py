@@ -51,3 +51,11 @@ mutation("missing-value", "a missing value is compared unrounded, and not found 
          STORE + "finite.cpp",
          "const double value = core::load_as<double>(rounded);", "const double value = one.value;",
          "store_missing_values.np1")
+mutation("foreign-previous", "a training replaces and deletes a file NAME.previous of the user",
+         "src/annulus/app/verbs/train.cpp",
+         "comm::on_root(comm, [&] { check_previous(training_); });", "",
+         "program_checkpoints:*AFileOfTheUserCalledPreviousIsNotReplaced")
+mutation("foreign-checkpoint", "a training replaces the checkpoint that another training has saved",
+         "src/annulus/app/verbs/train.cpp",
+         "      check_not_replaced(training_, newest_);\n", "",
+         "program_checkpoints:*ASecondTrainingWithTheSameCheckpoint*")

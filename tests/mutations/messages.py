@@ -35,6 +35,11 @@ mutation("reduce-scatter-late", "a rank's own share of a sum is written over wha
 mutation("deaf-root", "rank 0 does not listen to ranks that compute: they look hung", COMM + "watchdog.cpp",
          "    if (comm_.is_root()) listen();\n", "",
          "comm_watchdog.np3")
+mutation("journal-beats", "a waiting rank's looks at the journal count as progress: no stall is noticed",
+         COMM + "record.cpp",
+         "if (doing_.activity == Doing::blocked && before.activity != Doing::waiting) count_beat();",
+         "if (doing_.activity == Doing::blocked) count_beat();",
+         "program_stall:Stall.ARankThatStopsInABlockOfStreamEndsARunWithGradients")
 mutation("one-hop-buffer", "rows arrive in the buffer that the kernel reads", STRATEGIES + "keys/hop_channel.cpp",
          "kv_block(round_.problem(), receive_[h_ % 2].data()", "kv_block(round_.problem(), receive_[h_ / 1024].data()",
          "strategies_forward.np3:Forward.AwkwardShapes")

@@ -111,5 +111,7 @@ def test_a_result_opens(tmp_path, backward):
     result = annulus.open_result(tmp_path / "out.h5")
     assert result.out.shape == (1, 64, 2, 5) and result.out.dims[-1] == "value_dim"
     row = annulus.cases([tmp_path / "out.h5"]).iloc[0]
-    flops = 2 * (8 + 5) * 2 * 64 * 64
-    assert row["gflop_per_cpu_second"] == pytest.approx(1e-9 * flops / float(result.kernel_cpu_seconds.sum()))
+    products, seconds = 8 + 5, float(result.kernel_cpu_seconds.sum())  # out = (q k) v
+    if backward:  # q k again, dq and dk from keys' size; dv and dp from values' size
+        products, seconds = products + 3 * 8 + 2 * 5, seconds + float(result.backward_kernel_cpu_seconds.sum())
+    assert row["gflop_per_cpu_second"] == pytest.approx(1e-9 * 2 * products * 2 * 64 * 64 / seconds)

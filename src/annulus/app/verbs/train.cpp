@@ -41,16 +41,14 @@ class Training {
     x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
     target_ = load_rows(job, layer_, settings_.target, comm);
     note_data();
-    comm::on_root(comm, [&] {
-      check_previous(training_);
-      newest_ = look_up_checkpoint(training_);
-    });
+    comm::on_root(comm, [&] { newest_ = look_up_checkpoint(training_); });
     if (auto saved = load_checkpoint(training_, comm)) {
       state_ = std::move(*saved);
       say(fmt::format("goes on from {} after step {}", settings_.checkpoint, state_.steps_done()));
     } else {
       state_.weights = load_weights(job, layer_.problem(), comm);
     }
+    comm::on_root(comm, [&] { check_previous(training_); });
   }
 
   /// Does the remaining steps. Returns 0, or 75 if it was asked to stop before the last step.
