@@ -162,8 +162,7 @@ void check_previous(const TrainingJob& training) {
   const auto refuse_it = [&](const std::string& why) {
     fail(ErrorKind::failure,
          "{}train.checkpoint: {} is not of this training, which would replace it, because it keeps the checkpoint "
-         "before "
-         "the newest under that name: {}. Give one of the two another name, or remove {}",
+         "before the newest under that name: {}. Give one of the two another name, or remove {}",
          run.where("train.checkpoint"), before, why, before);
   };
   if (!store::exists(named)) refuse_it(fmt::format("there is no {}", named));

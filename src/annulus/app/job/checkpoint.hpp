@@ -35,9 +35,8 @@ struct TrainingJob {
   std::vector<TrainingData> data;
 };
 
-/// Throws Error(failure) if NAME.previous is a file that a training would replace and remove, but that no
-/// launch of this training has made. Call it on one rank, after load_checkpoint(), which explains what is wrong with
-/// NAME.
+/// Throws Error(failure) if NAME.previous is a file that a training would replace and remove, but that no launch of
+/// this training has made. Call it on one rank, after load_checkpoint(), which explains what is wrong with NAME.
 void check_previous(const TrainingJob& training);
 
 /// Which file has the checkpoint's name, so that a training notices if another program has given it to another file.

@@ -138,16 +138,6 @@ std::uint64_t fingerprint_of(const layer::Weights& weights, const LayerProblem& 
   return all;
 }
 
-report::LseFindings check_scores(const Job& job, const strategies::Tensors& saved, const comm::Communicator& comm) {
-  const core::DType type = job.problem.type;
-  const Index each = Index(core::bytes_of(type)), kv_bytes = saved.kv.bytes() / 2;
-  HostSide q(saved.q), k(saved.kv.data(), kv_bytes), lse(saved.lse);
-  for (HostSide* side : {&q, &k, &lse}) side->from_device();
-  check_scores(job, store::largest_magnitude(q.data(), type, saved.q.bytes() / each),
-               store::largest_magnitude(k.data(), type, kv_bytes / each), comm);
-  return lse_findings(job, lse.data(), saved.lse.bytes() / Index(core::bytes_of(core::lse_type(type))), comm);
-}
-
 void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
                    const std::string& causes, const comm::Communicator& comm, store::RowWriter& file) {
   const comm::Scope scope("the writing of the weights");

@@ -4,9 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "annulus/app/job/job.hpp"
+#include "annulus/app/job/request.hpp"
 #include "annulus/layer/layer.hpp"
-#include "annulus/report/measurements.hpp"
 #include "annulus/store/shared_blocks.hpp"
 #include "annulus/verify/verify.hpp"
 
@@ -37,10 +36,6 @@ core::Buffer load_rows(const Request& request, const layer::Layer& layer, const 
 layer::Weights load_weights(const Request& request, const layer::LayerProblem& problem, const comm::Communicator& comm);
 layer::Weights load_weights(const store::InspectedFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
-
-/// Checks the scores' range after a layer's forward pass, because the layer makes q and k itself, and returns the
-/// findings about its lse. Throws AgreedError(failure) if scores may have overflown. Collective.
-report::LseFindings check_scores(const Job& job, const strategies::Tensors& saved, const comm::Communicator& comm);
 
 /// Writes weights, or their gradients, as weight_specs(prefix). Throws if a number is NaN or infinite; `causes` ends
 /// the message.

@@ -4,6 +4,7 @@
 #include "annulus/app/job/work.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/layer/predict.hpp"
+#include "annulus/store/finite.hpp"
 
 namespace annulus::app {
 namespace {
@@ -29,11 +30,18 @@ class LayerWork : public Work {
     return backward_.metrics;
   }
 
-  /// Also checks the scores' range, which could not be checked earlier.
+  /// Also checks the scores' range, which could not be checked earlier because the layer makes q and k itself.
   report::LseFindings write_outputs(store::RowWriter* file) override {
     write("y", forward_.y, file);
     forward_.y = {};
-    return check_scores(job_, forward_.saved, comm_);
+    const strategies::Tensors& saved = forward_.saved;
+    const core::DType type = job_.problem.type;
+    const Index each = Index(core::bytes_of(type)), kv_bytes = saved.kv.bytes() / 2;
+    HostSide q(saved.q), k(saved.kv.data(), kv_bytes), lse(saved.lse);
+    for (HostSide* side : {&q, &k, &lse}) side->from_device();
+    check_scores(job_, store::largest_magnitude(q.data(), type, saved.q.bytes() / each),
+                 store::largest_magnitude(k.data(), type, kv_bytes / each), comm_);
+    return lse_findings(job_, lse.data(), saved.lse.bytes() / Index(core::bytes_of(core::lse_type(type))), comm_);
   }
 
   void read_gradients() override {
