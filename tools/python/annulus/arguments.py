@@ -10,6 +10,7 @@ A kind is a function (value, name). It returns the value in the type that the ch
 numpy.int64 as an int), or raises AnnulusError. Every parameter must have a kind; `anything` is the kind of a parameter
 that the checked function checks itself.
 """
+import contextlib
 import functools
 import inspect
 import numbers
@@ -29,9 +30,10 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
 
 
-def checked(called=None, /, **kinds):
+def checked(called=None, /, around_checks=None, **kinds):
     """A decorator that checks the arguments of a function with these kinds. It does not check defaults. `called` is
-    the name of the function in messages, if users know it by another name than its own."""
+    the name of the function in messages, if users know it by another name than its own. The checks are made inside
+    around_checks(arguments), a context manager, if it is given; arguments is {name: value} of what the caller gave."""
     def around(function):
         signature = inspect.signature(function)
         names = [name for name, one in signature.parameters.items()
@@ -41,14 +43,15 @@ def checked(called=None, /, **kinds):
 
         @functools.wraps(function)
         def call(*given, **words):
-            try:
-                bound = signature.bind(*given, **words)
-            except TypeError as problem:
-                raise AnnulusError(f"{called or function.__name__}: {one_line(problem)}, expected "
-                                   f"{', '.join(names) or 'no arguments'}") from None
-            for name, value in bound.arguments.items():
-                if name in kinds:
-                    bound.arguments[name] = kinds[name](value, name)
+            with around_checks(dict(zip(names, given)) | words) if around_checks else contextlib.nullcontext():
+                try:
+                    bound = signature.bind(*given, **words)
+                except TypeError as problem:
+                    raise AnnulusError(f"{called or function.__name__}: {one_line(problem)}, expected "
+                                       f"{', '.join(names) or 'no arguments'}") from None
+                for name, value in bound.arguments.items():
+                    if name in kinds:
+                        bound.arguments[name] = kinds[name](value, name)
             return function(*bound.args, **bound.kwargs)
 
         return call

@@ -121,8 +121,8 @@ def _exchanged(comm, problem, rest=None, rows=None):
 
 @contextlib.contextmanager
 def raised_on_all_ranks(comm):
-    """Around checks that come before class Call. If one of them fails, this rank sends the mistake to the other ranks,
-    which wait for it in Call."""
+    """Around checks that come before class Call or redistribute()'s exchange. If one of them fails, this rank sends the
+    mistake to the other ranks, which wait for it there."""
     try:
         yield
     except AnnulusError as error:
@@ -307,7 +307,8 @@ class Call:
 
 
 @checked(q=anything, k=anything, v=anything, sink=anything, axes=ORDER, comm=anything, progress=PROGRESS,
-         threads=THREADS, **dict.fromkeys(WORDS, anything))  # settings_of() checks these
+         threads=THREADS, **dict.fromkeys(WORDS, anything),  # settings_of() checks these
+         around_checks=lambda given: raised_on_all_ranks(given.get("comm")))
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
               group_scale=False, softcap=None, bias=None, coordinates=None, query_offset="auto", sink=None, statistics=(),
               top_keys=8, axes=None, comm=None, strategy="auto", partition="contiguous", precision="auto",
@@ -367,9 +368,10 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     >>> out.shape, lse.shape
     ((1, 4096, 8, 64), (1, 4096, 8))
     """
-    settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, softcap, bias,
-                           coordinates, statistics, top_keys, strategy, partition, precision, reproducible, lengths,
-                           query_offset)
+    with raised_on_all_ranks(comm):
+        settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, softcap, bias,
+                               coordinates, statistics, top_keys, strategy, partition, precision, reproducible, lengths,
+                               query_offset)
     out, lse, found, _ = Call(q, k, v, settings, axes, comm, sink=sink, threads=threads).forward(progress)
     return (out, lse, found) if found else (out, lse)
 

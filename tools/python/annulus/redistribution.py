@@ -21,7 +21,12 @@ def _plan(value, name):
     return value
 
 
-@checked(x=anything, from_plan=_plan, to_plan=_plan, comm=anything, axis=whole(0))
+def _around_checks(given):
+    from annulus.calls import raised_on_all_ranks
+    return raised_on_all_ranks(given.get("comm"))
+
+
+@checked(x=anything, from_plan=_plan, to_plan=_plan, comm=anything, axis=whole(0), around_checks=_around_checks)
 def redistribute(x, from_plan, to_plan, comm, *, axis=1):
     """Takes x, this rank's rows in `from_plan`; returns its rows in `to_plan`. All ranks of comm must call.
 
@@ -44,7 +49,7 @@ def redistribute(x, from_plan, to_plan, comm, *, axis=1):
     is_torch = torch is not None and isinstance(x, torch.Tensor)
     if is_torch and x.requires_grad and torch.is_grad_enabled() and not _transform_of(x):
         return _differentiable().apply(x, from_plan, to_plan, comm, axis)
-    return _redistribute(x, from_plan, to_plan, comm, axis)
+    return _redistribute(x, from_plan, to_plan, comm, axis, has_gradients=False)
 
 
 @functools.cache
@@ -55,7 +60,7 @@ def _differentiable():
         @staticmethod
         def forward(ctx, x, from_plan, to_plan, comm, axis):
             ctx.back = to_plan, from_plan, comm, axis
-            return _redistribute(x, from_plan, to_plan, comm, axis)
+            return _redistribute(x, from_plan, to_plan, comm, axis, has_gradients=True)
 
         @staticmethod
         def backward(ctx, gradient):
@@ -126,7 +131,7 @@ def _partners(mine, plan, ranks):
     return np.lexsort((mine, partner)), np.bincount(partner, minlength=ranks)
 
 
-def _redistribute(x, from_plan, to_plan, comm, axis):
+def _redistribute(x, from_plan, to_plan, comm, axis, has_gradients):
     ours = core_communicator(comm)
     rows, problem = None, None
     try:
@@ -138,7 +143,7 @@ def _redistribute(x, from_plan, to_plan, comm, axis):
     except AnnulusError as error:
         problem = str(error)
     identities = problem is None and (_identity(from_plan), _identity(to_plan))
-    _raise_on_all_ranks(mpi_of(comm), problem, rows and rows.others, identities)
+    _raise_on_all_ranks(mpi_of(comm), problem, rows and (rows.others, has_gradients), identities)
     out_order, out_counts = _partners(had, to_plan, ours.size)
     in_order, in_counts = _partners(wanted, from_plan, ours.size)
     arrived = _exchanged(mpi_of(comm), rows.numbers[out_order], out_counts, in_counts)
@@ -173,8 +178,11 @@ def _raise_on_all_ranks(comm, problem, others, plans):
             if mine != first:
                 raise AnnulusError(f"{name} of rank {rank} gives other rows to the ranks than that of rank 0; expected the "
                                    "same plans on every rank")
-        if other != said[0][1]:
-            raise AnnulusError(f"x of rank {rank} is {other}, of rank 0 {said[0][1]}; expected the same")
+        (kind, has_gradients), (kind_of_first, first_has) = other, said[0][1]
+        if kind != kind_of_first:
+            raise AnnulusError(f"x of rank {rank} is {kind}, of rank 0 {kind_of_first}; expected the same")
+        if has_gradients != first_has:  # in the backward pass some ranks would wait for the others
+            raise AnnulusError(f"x of rank {rank} has requires_grad {has_gradients}, of rank 0 {first_has}; expected the same")
 
 
 def _exchanged(comm, numbers, out_counts, in_counts):

@@ -207,6 +207,12 @@ def redistribution_refused():
     said = said_by(annulus.redistribute, x, zigzag, contiguous, WORLD)
     assert said == ("" if SIZE == 1 else f"x of rank {SIZE - 1} is float64 (1, 3) for each row along axis 1, of "
                     "rank 0 float64 (1, 2) for each row along axis 1; expected the same"), said
+    x = torch.ones(1, len(zigzag.row_numbers(RANK)), 2, requires_grad=RANK == SIZE - 1)
+    said = said_by(annulus.redistribute, x, zigzag, contiguous, WORLD)
+    assert said == ("" if SIZE == 1 else f"x of rank {SIZE - 1} has requires_grad True, of rank 0 False; expected the same"), said
+    said = said_by(annulus.redistribute, x, zigzag, contiguous, WORLD, axis=-1 if RANK == SIZE - 1 else 1)
+    found = "axis is -1, expected a whole number, 0 or more"
+    assert said == (found if SIZE == 1 else f"rank {SIZE - 1}: {found}"), said
     many, longer = (annulus.plan(rows, 1, 1, ranks=ranks) for rows, ranks in ((ROWS, SIZE + 1), (ROWS + 1, SIZE)))
     assert said_by(annulus.redistribute, x, many, contiguous, WORLD) == (
         f"from_plan is for {SIZE + 1} ranks, comm has {SIZE}; expected as many")

@@ -30,9 +30,13 @@ def communicator_name(comm, name=None):
     return communicators.name_of(comm, name)
 
 
+def _around_checks(given):
+    return checked_on_all_ranks(given.get("comm"), *[value for value in given.values() if isinstance(value, torch.Tensor)])
+
+
 @torch.compiler.allow_in_graph
 @checked(q=anything, k=anything, v=anything, sink=anything, lengths=anything, axes=ORDER, comm=anything, return_lse=flag,
-         progress=PROGRESS, threads=THREADS)  # attend() checks the tensors
+         progress=PROGRESS, threads=THREADS, around_checks=_around_checks)  # attend() checks the tensors
 def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None, return_lse=False, progress=None, threads=None,
                       **words):
     """annulus.attention() for PyTorch's tensors, with gradients (also of sink). It has the same arguments, except
@@ -139,7 +143,7 @@ def _batched(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, wor
 
 @torch.compiler.allow_in_graph
 @checked(query=anything, key=anything, value=anything, attn_mask=anything, dropout_p=number, is_causal=flag,
-         scale=optional(options.positive), enable_gqa=flag)
+         scale=optional(options.positive), enable_gqa=flag, around_checks=_around_checks)
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False, **words):
     """Replaces torch.nn.functional.scaled_dot_product_attention, without dropout.

@@ -70,7 +70,8 @@ def decoded(text):
 def checked_on_all_ranks(comm, *tensors):
     """raised_on_all_ranks() for tensors with numbers. While PyTorch traces a function, or on meta, no rank waits for
     another."""
-    is_traced = detect_fake_mode(tensors) is not None or all(getattr(one, "is_meta", False) for one in tensors)
+    on_meta = bool(tensors) and all(getattr(one, "is_meta", False) for one in tensors)
+    is_traced = on_meta or detect_fake_mode(tensors) is not None
     return raised_on_all_ranks(None if comm is None or is_traced else comm)
 
 
