@@ -283,6 +283,10 @@ TEST_F(Numbers, GradientsBeyondTheirTypeAreNamed) {
   for (std::size_t row = 0; row < 4; ++row) spoil(folder / "in.h5", "dout", 2 * 8 * row + 5, 6e4);
   expect_refused(deck("{segments: [all], dilations: [1], scale: 0.01}", "{backward: true}"), 1,
                  {"the result's dv holds inf at [0, 0, 0, 5]", "float16", "65504"});  // 6e4 (1 + 1/2 + 1/3 + 1/4)
+  const Outcome stream = annulus(3, deck("{segments: [all], dilations: [1], scale: 0.01}", "{backward: true}") +
+                                        " --set distribution.strategy=stream");
+  EXPECT_NE(stream.err.find("the result's dv holds inf in row 0, head 0, though all inputs"), std::string::npos)
+      << stream.err;
 }
 
 TEST_F(Numbers, ALayersResultsAreLookedAt) {

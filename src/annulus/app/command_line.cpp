@@ -171,7 +171,7 @@ void define(CLI::App& app, const Verb& verb) {
   }
 }
 
-/// Returns what is wrong with the words; empty if no mistake is found. CLI11 would only say "unexpected" or "required".
+/// Returns what is wrong with the words; empty if no mistake is found. CLI11 would only say "unexpected".
 std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::string>& words) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs) names.push_back(verb.name);
@@ -218,6 +218,11 @@ CommandLine parse_command_line(int argc, char** argv, bool prints) {
   for (const Verb& verb : known) define(app, verb);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    const auto used = std::find_if(known.begin(), known.end(), [&](const Verb& verb) { return verb.name == words[0]; });
+    return complain(fmt::format("{}: {}, for example: {}", words[0], error.what(),
+                                used->example.substr(0, used->example.find('\n'))),
+                    prints);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return complain(error.what(), prints);
     if (prints) app.exit(error);  // prints help or the version

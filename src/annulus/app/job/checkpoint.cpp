@@ -242,11 +242,12 @@ void save_training(store::OutputFile& file, const TrainingJob& training, const T
                    const std::vector<store::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm) {
   // The steps so far have made a number too large, if there were any: the input's weights are finite.
-  const std::string causes = state.steps_done() == 0
-                                 ? causes_of_no_number(training.request.problem, comm.rank())
-                                 : fmt::format("after step {}: train.rate, {}, is too large for it",
-                                               std::min(state.steps_done(), training.request.run.settings.train->steps),
-                                               training.request.run.settings.train->rate);
+  const std::string causes =
+      state.steps_done() == 0
+          ? fmt::format("on rank {}, {}", comm.rank(), causes_of_no_number(training.request.problem))
+          : fmt::format("after step {}: train.rate, {}, is too large for it",
+                        std::min(state.steps_done(), training.request.run.settings.train->steps),
+                        training.request.run.settings.train->rate);
   write_weights("", state.weights, *training.request.layer, causes, comm, file);
   const core::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(

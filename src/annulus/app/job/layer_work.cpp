@@ -54,8 +54,8 @@ class LayerWork : public Work {
     x_ = dy_ = {};
     write("dx", backward_.dx, file);
     if (file == nullptr) return;
-    write_weights("d", backward_.gradients, layer_.problem(), causes_of_no_number(job_.problem, comm_.rank()), comm_,
-                  *file);
+    write_weights("d", backward_.gradients, layer_.problem(),
+                  fmt::format("on rank {}, {}", comm_.rank(), causes_of_no_number(job_.problem)), comm_, *file);
     for (const layer::Weight weight : layer::all_weights) files_.written += backward_.gradients[weight].bytes();
   }
 

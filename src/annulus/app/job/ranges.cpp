@@ -64,7 +64,7 @@ void check_found(const Request& request, const std::string& name, const std::opt
   const SliceOfDataset part = slice_of(request, {spec->extents, spec->type, spec->order},
                                        core::stored_tensor(name).value_or(StoredTensor::out));
   store::check_finite("the result's " + name, found, rows, part.info, comm,
-                      causes_of_no_number(request.problem, comm.rank()), part.first);
+                      fmt::format("on rank {}, {}", comm.rank(), causes_of_no_number(request.problem)), part.first);
 }
 
 /// If |lse| is this large, neighbouring scores differ by 2 or more. Scores are exponents of 2, so the weights then
@@ -73,11 +73,11 @@ double coarse_from(const Job& job) { return std::ldexp(std::numbers::ln2, range_
 
 }  // namespace
 
-std::string causes_of_no_number(const strategies::Problem& problem, int rank) {
+std::string causes_of_no_number(const strategies::Problem& problem) {
   std::string text = fmt::format(
-      "on rank {}, though all inputs are finite: a number left the range of {}, or the range of tensors stored as {}. "
+      "though all inputs are finite: a number left the range of {}, or the range of tensors stored as {}. "
       "Look for large numbers in the input, and at attention.scale ({:g})",
-      rank, core::name_of(problem.precision), core::name_of(problem.type), problem.scale);
+      core::name_of(problem.precision), core::name_of(problem.type), problem.scale);
   if (problem.type == core::DType::float16) {
     text += "; output in float16 ends at 65504: store tensors as bfloat16 or float32";
   }

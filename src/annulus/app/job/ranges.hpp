@@ -15,8 +15,8 @@ namespace annulus::app {
 /// Throws AgreedError(failure) if scores may overflow. `q`, `k`: the largest |q| and |k| on this rank. Collective.
 void check_scores(const Job& job, double q, double k, const comm::Communicator& comm);
 
-/// Returns the end of a message: possible causes of a NaN or infinity on this rank.
-std::string causes_of_no_number(const strategies::Problem& problem, int rank);
+/// Returns the end of a message: possible causes of a NaN or infinity.
+std::string causes_of_no_number(const strategies::Problem& problem);
 
 /// Throws AgreedError(failure) with the first NaN or infinity in this rank's rows of an input, and its index in the
 /// file. `rows_here`: (batch, rows, heads, numbers) on the host; `spacing`: see find_non_finite(). Does nothing for

@@ -52,7 +52,7 @@ void write_dsink(const Job& job, const std::function<std::vector<std::string>()>
     for (std::size_t h = 0; h < gradients.size(); ++h) {
       if (std::isfinite(gradients[h])) continue;
       core::fail(core::ErrorKind::failure, "the result's dsink holds {} at [{}], {}", gradients[h], h,
-                 causes_of_no_number(job.problem, 0));
+                 causes_of_no_number(job.problem));
     }
   });
   const core::Rectangle all{{0, heads}, {0, 1}};

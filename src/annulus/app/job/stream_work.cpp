@@ -52,7 +52,7 @@ class CheckedRows final : public core::RowSink {
     core::fail(core::ErrorKind::failure, "the result's {} holds {} in row {}, head {}{}, {}", core::name_of(tensor),
                found.value, at % sequence, found.index % row / head_numbers,
                job_.file_shape().batch > 1 ? fmt::format(" of batch entry {}", piece.batch + at / sequence) : "",
-               causes_of_no_number(job_.problem, 0));
+               causes_of_no_number(job_.problem));
   }
 
   void look_at_lse(const core::RowPiece& piece) {

@@ -1,10 +1,10 @@
-// The register-blocked matrix product that computes all five products of the backward pass. Its sums are a block of MR
-// (kRowBlock) x NV vectors in registers. It adds to them outer products of a column of A (broadcast numbers) and a row
-// of B (vectors), one after another. The five products differ only in where A is and in which direction the sum runs,
-// and compile-time strides determine both.
+// One matrix product A B, blocked for registers, serves all five products of the backward pass. Registers keep a block
+// of sums: MR (kRowBlock) rows of NV vectors, where NV is 1 or 2. To these sums it adds outer products, one for each
+// column k of A: every number of the column, broadcast to all lanes, times row k of B. The five products differ only in
+// where A is and in whether k ascends or descends. Strides that are known at compile time say both.
 //
 // Functions that compute a block are never inlined. Otherwise GCC would keep what it needs after the product (constants
-// of exp2, addresses) in registers and move accumulators to the stack, up to 30 times per 96 multiply-adds.
+// of exp2, addresses) in registers, and move sums to the stack, up to 30 times per 96 multiply-adds.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -14,11 +14,11 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// A block of sums; T is the word type of the factors, or the number type of the sums.
+/// A block of sums. T is the type of the factors' words (words.hpp): one number, or a pair of bfloat16 numbers.
 template <class T, int NV>
 using Block = Vec<Number<T>>[kRowBlock][NV];
 
-/// c[i][...] += A(i) * B, where A(i) = a[i * kRow] and B is the NV vectors at b.
+/// Adds one outer product: c[i][...] += A(i) * B, where A(i) = a[i * kRow], and B is the NV vectors at b.
 template <int kRow, class T, int NV>
 ANNULUS_INLINE void add_product(const T* a, const T* b, Vec<Number<T>> (&c)[kRowBlock][NV]) {
   Vec<T> row[NV];
@@ -32,8 +32,8 @@ ANNULUS_INLINE void add_product(const T* a, const T* b, Vec<Number<T>> (&c)[kRow
   }
 }
 
-/// c[i][...] += sum_k A(i, k) * B(k), k ascending: A(i, k) = a[i * kRow + k * kStep], B(k) = b[k * kNext + ...].
-/// `count`, in words, is a multiple of kUnroll.
+/// Adds `count` outer products, k = 0, 1, ...: c[i][...] += A(i, k) * B(k), where A(i, k) = a[i * kRow + k * kStep],
+/// and B(k) is the NV vectors at b + k * kNext. `count` is a multiple of kUnroll.
 template <int kRow, int kStep, int kNext, class T, int NV>
 ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Vec<Number<T>> (&c)[kRowBlock][NV]) {
   for (int k = 0; k < count; k += kUnroll<T>, a += kStep * kUnroll<T>, b += kNext * kUnroll<T>) {
@@ -42,9 +42,9 @@ ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Vec<Number<T
   }
 }
 
-/// Multiplies rows of Q (or G) by a panel of keys (or values): c[i][...] += sum_d rows[i][d] * panel[d][...], d
-/// ascending. One loop runs over all slabs, so that GCC keeps the accumulators in registers.
-///   rows [slab][capacity][NR], from the first of MR rows on   panel [depth][NR]
+/// Multiplies MR rows of q (or dout), as QueryChunk has them, by a panel of keys (or values): c[i][...] +=
+/// sum_d rows[i][d] * panel[d][...], d ascending. One loop runs over all slabs, so that GCC keeps c in registers.
+///   rows [slab][capacity][NR]; `rows` points to the first of the MR rows   panel [depth][NR]
 template <class T, int NV>
 ANNULUS_INLINE void row_times_panel(const T* rows, std::int64_t slab_stride, const T* panel, int depth,
                                     Block<T, NV>& c) {
@@ -71,7 +71,7 @@ ANNULUS_INLINE void store_block(Number<T>* to, const Block<T, NV>& c) {
     for (int v = 0; v < NV; ++v) store(to + i * kKeyBlock<T> + v * kLanes<T>, c[i][v]);
 }
 
-/// Tells which keys of a panel each of MR rows sees: row i sees keys begin[i] ... end[i] - 1 of the chunk (ScoreRows).
+/// The keys of a panel that each of MR rows sees. Row i sees the keys begin[i] ... end[i] - 1 of the chunk (ScoreRows);
 /// `first` is the number of the panel's first key in the chunk.
 struct PanelMask {
   const int* begin;
@@ -87,13 +87,14 @@ struct PanelMask {
   }
 };
 
-/// Computes the weights E of MR rows for one panel: p[i][...] = 2^(S - shift[i]). With kMasked, keys that a row does
-/// not see get 0.
-///   p [MR][kStripStride]
+/// Computes the weights E = 2^(S - shifts[i]) of MR rows for one panel. S is the score in base 2, changed by the rule
+/// if there is one. Packed pairs do not contain the factor scale * log2(e) of S, so their sums are multiplied by
+/// `factor`. With kMasked, keys that a row does not see get weight 0.
+///   weights [MR][kStripStride]
 template <class T, int NV, bool kMasked, class Rule>
-__attribute__((noinline)) void probability_block(const T* queries, int slab_stride, const T* keys, int depth,
-                                                 Number<T> factor, const Number<T>* shifts, const PanelMask& seen,
-                                                 Number<T>* p, Rule rule) {
+__attribute__((noinline)) void weights_of_panel(const T* queries, int slab_stride, const T* keys, int depth,
+                                                Number<T> factor, const Number<T>* shifts, const PanelMask& seen,
+                                                Number<T>* weights, Rule rule) {
   using N = Number<T>;
   constexpr int n = kLanes<T>;
   Block<T, NV> c = {};
@@ -114,35 +115,37 @@ __attribute__((noinline)) void probability_block(const T* queries, int slab_stri
     exp2_of<N>(x);
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) {
-      store(p + i * kStripStride<T> + v * n, kMasked ? seen.only<N>(i, v, x[v]) : x[v]);
+      store(weights + i * kStripStride<T> + v * n, kMasked ? seen.only<N>(i, v, x[v]) : x[v]);
     }
   }
 }
 
-/// Computes ds[i][...] = p[i][...] * (dP - delta[i]) for one panel, times the derivative of a rule's cap. With kMasked,
-/// keys that a row does not see get 0.
+/// Computes ds[i][...] = E * (dP - delta[i]) for one panel, times the derivative of a rule's cap. `weights` has E. dP
+/// is the product of dout and values. E is P without the row's factor, which dout and delta contain instead
+/// (QueryChunk). With kMasked, keys that a row does not see get 0.
+///   weights, ds [MR][kStripStride]
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stride, const T* values, int depth,
-                                                    const T* delta, const T* p, T* ds, const PanelMask& seen,
+                                                    const T* delta, const T* weights, T* ds, const PanelMask& seen,
                                                     Rule rule) {
   constexpr int n = kLanes<T>, stride = kStripStride<T>;
   Block<T, NV> c = {};
   row_times_panel<T, NV>(dout, slab_stride, values, depth, c);
 #pragma GCC unroll 16
   for (int i = 0; i < kRowBlock; ++i) {
-    const Vec<T> shift = broadcast(delta[i]);
+    const Vec<T> delta_i = broadcast(delta[i]);
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) {
-      Vec<T> slope = load<Vec<T>>(p + i * stride + v * n) * (c[i][v] - shift);
-      if constexpr (Rule::changes) slope = rule.times_derivative(slope, i * stride + v * n);
-      store(ds + i * stride + v * n, kMasked ? seen.only<T>(i, v, slope) : slope);
+      Vec<T> ds_i = load<Vec<T>>(weights + i * stride + v * n) * (c[i][v] - delta_i);
+      if constexpr (Rule::changes) ds_i = rule.times_derivative(ds_i, i * stride + v * n);
+      store(ds + i * stride + v * n, kMasked ? seen.only<T>(i, v, ds_i) : ds_i);
     }
   }
 }
 
-/// score_gradient_block() for pairs. It also computes P = E * factors[i], where `weights` has E. The unrounded P gives
-/// dS = P * (dP - delta[i]). Then P and dS are rounded to bfloat16.
-///   weights [MR][kStripStride]   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride] of 16 bits
+/// Does the same for pairs, where dout and delta do not contain the row's factor. So this computes P = E * factors[i],
+/// then dS = P * (dP - delta[i]) from the unrounded P, and then rounds P and dS to bfloat16.
+///   weights [MR][kStripStride]   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride]: dS again, in 16 bits
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stride, const T* values, int depth,
                                                     const float* factors, const float* delta, const float* weights,
@@ -154,12 +157,12 @@ __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stri
 #pragma GCC unroll 8
   for (int i = 0; i < kRowBlock; i += 2) {
     const Floats factor[2] = {broadcast(factors[i]), broadcast(factors[i + 1])};
-    const Floats shift[2] = {broadcast(delta[i]), broadcast(delta[i + 1])};
+    const Floats delta_i[2] = {broadcast(delta[i]), broadcast(delta[i + 1])};
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) {
       const Floats p0 = load<Floats>(weights + i * stride + v * n) * factor[0];
       const Floats p1 = load<Floats>(weights + (i + 1) * stride + v * n) * factor[1];
-      Floats ds0 = p0 * (c[i][v] - shift[0]), ds1 = p1 * (c[i + 1][v] - shift[1]);
+      Floats ds0 = p0 * (c[i][v] - delta_i[0]), ds1 = p1 * (c[i + 1][v] - delta_i[1]);
       if constexpr (Rule::changes) {
         ds0 = rule.times_derivative(ds0, i * stride + v * n);
         ds1 = rule.times_derivative(ds1, (i + 1) * stride + v * n);
@@ -177,15 +180,15 @@ struct Range {
   int end;
 };
 
-/// Sums of dv (or dk) of some keys. `begun` has the terms so far of an unfinished block of rows (GradientViews). A
-/// chunk adds its terms to `begun`. For the keys that the block's last row sees, `begun` is then added to `sums` and
-/// cleared.
+/// Sums of dv (or dk) of some keys. If `begun` is null, each chunk is a block of rows, and its terms are added to
+/// `sums`. Otherwise `begun` has the terms so far of an unfinished block of rows (GradientViews), and a chunk adds its
+/// terms to them. For keys in `ended`, `begun` is then added to `sums` and cleared.
 template <class N>
 struct KeySums {
   N* sums;
   N* begun;
   bool is_open;  // `begun` may be nonzero
-  Range ended;   // the keys that the block's last row sees
+  Range ended;   // all keys if `begun` is null, none if the block goes on; otherwise the keys that its last row sees
 };
 
 /// Sets `terms`, NV vectors for each of MR keys, to their initial values: `begun` if is_open, otherwise 0.
@@ -203,8 +206,8 @@ ANNULUS_INLINE void begin_terms(const KeySums<Number<T>>& of, Vec<Number<T>> (&t
     for (int v = 0; v < NV; ++v) terms[i][v] = load<Vec<Number<T>>>(of.begun + i * nr + v * n);
 }
 
-/// Stores the terms after all rows of the chunk: adds the terms of keys in `ended` to `sums`, keeps the others in
-/// `begun`.
+/// Stores the terms after all rows of the chunk: adds those of keys in `ended` to `sums` and clears `begun`; keeps
+/// those of other keys in `begun`.
 template <class T, int MR, int NV>
 ANNULUS_INLINE void end_terms(const KeySums<Number<T>>& of, const Vec<Number<T>> (&terms)[MR][NV]) {
   using V = Vec<Number<T>>;
@@ -229,17 +232,19 @@ ANNULUS_INLINE void end_terms(const KeySums<Number<T>>& of, const Vec<Number<T>>
   }
 }
 
-/// Adds `rows` words of query rows, ascending, to one slab of dv (or dk) of MR keys: terms[i] += sum_u p[u][i] * b[u].
-///   p [rows][kStripStride], from the first of MR keys on   b [rows][NR]   sums [MR][NR]
+/// Adds query rows, in ascending order, to one slab of dv (or dk) of MR keys: terms[i] += sum_u p[u][i] * b[u]. Here u
+/// counts words of rows: a word belongs to one row, or to two if words are pairs.
+///   p [words][kStripStride]; `p` points to the first of the MR keys   b [words][NR]   sums [MR][NR]
 template <class T, int NV>
-__attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int rows, const KeySums<Number<T>>& to) {
+__attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int words, const KeySums<Number<T>>& to) {
   Block<T, NV> terms;
   begin_terms<T>(to, terms);
-  add_products<1, kStripStride<T>, kKeyBlock<T>>(p, b, rows, terms);
+  add_products<1, kStripStride<T>, kKeyBlock<T>>(p, b, words, terms);
   end_terms<T>(to, terms);
 }
 
-/// Adds `count` words of keys, descending, to one slab of dq of MR rows: acc[i][...] += sum_j ds[i][j] * keys[j].
+/// Adds keys, `count` words of them, to one slab of dq of MR rows: acc[i][...] += sum_j ds[i][j] * keys[j]. j descends,
+/// because the canonical order of keys is descending (State).
 ///   ds [MR][kStripStride / kPerWord]   keys [count][NR]   acc [MR][NR]
 template <class T, int NV>
 __attribute__((noinline)) void query_gradient_block(const T* ds, const T* keys, int count, Number<T>* acc) {

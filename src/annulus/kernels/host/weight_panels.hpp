@@ -49,7 +49,7 @@ ANNULUS_INLINE void fill_weights(const ScoreRows<T>& q, const ScoreKeys<T>& k, i
                                  Rule rule) {
   constexpr int nr = kKeyBlock<T>;
   const int depth = padded_depth<T>(q.head_dim);
-  probability_block<T, NV, kMasked>(q.queries + row * nr, q.capacity * nr, k.keys + std::int64_t(key) * depth, depth,
+  weights_of_panel<T, NV, kMasked>(q.queries + row * nr, q.capacity * nr, k.keys + std::int64_t(key) * depth, depth,
                                     q.score_factor, q.shift + row, seen_from(q, row, key), p, rule.at(row, key));
 }
 
