@@ -1,8 +1,8 @@
 // The one attention kernel of the project. It adds keys to running softmax states.
 //
 // Every distribution strategy does the same: it receives K/V rows of other ranks, calls attend() with the work items
-// whose rows have arrived, and calls finish() at the end. attend() knows nothing of dilation, segments, ranks or files:
-// its arguments are pieces of combs (core/work_item.hpp).
+// whose rows have arrived, and calls finish() at the end. attend() knows nothing about dilation, segments, ranks or
+// files: its arguments are pieces of combs (core/work_item.hpp).
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 namespace annulus::kernels {
 
 /// The code that computes attention.
-///   host    register-blocked vector code, packed panels; host execution spaces only
+///   host    vector and matrix units of the processor (kernels/host); host execution spaces only
 ///   device  Kokkos teams and scratch memory; GPUs, and also OpenMP and Serial, where CI tests it
 ///   cudnn   cuDNN on NVIDIA GPUs, for tensors of 16-bit numbers; `device` computes what cuDNN does not take
 using core::Backend;
@@ -46,8 +46,8 @@ core::Precision computed_products(const core::Shape& shape, core::Precision prec
 /// because products of bfloat16 cost digits: a user who wants both must name the precision. `any_cut`: bits must be the
 /// same for any cut of the keys, not only for cuts between granules. AMX cannot do that, so the vector set used beside
 /// AMX must have the instruction. For float16 the precision is 3xbfloat16 if the host computes, this process has matrix
-/// units, no statistics are wanted and `any_cut` is false. Ranks may get different answers, because on a processor
-/// without matrix units the set can be amx, too: vectors then compute.
+/// units, no statistics are wanted and `any_cut` is false. Ranks may get different answers, even if all use the set
+/// amx: processors without matrix units can use this set, too, with vectors.
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
 /// Returns the instruction set that the host back end uses on this machine: "amx", "avx512_bf16", "avx512", "avx2" or
@@ -55,13 +55,13 @@ core::Precision default_precision(Backend backend, core::DType stored, bool with
 std::string_view host_instruction_set();
 
 /// Running softmax of every (batch, row, head). Let s2 = scale * log2(e) * q.k for the keys seen so far, and m an even
-/// integer that is at least the largest s2 (online softmax: Milakov and Gimelshein 2018). Then
-///   l = sum 2^(s2 - m + bias),  acc = sum 2^(s2 - m + bias) v.    Scores that overflow make no NaN.
-/// An empty state has m = -inf and l = 0; its acc counts as 0 whatever it holds, so acc need not be cleared.
-/// If the entropy is wanted, there is also score_sum = sum 2^(s2 - m + bias) s2: with P = 2^(s2 - m + bias) / l the
-/// entropy is -sum P ln P = lse - ln(2) score_sum / l.
-/// Layouts: m, l, score_sum (B, rows, H); acc (B, rows, H, Dv); all of `precision`, in the default execution space's
-/// memory.
+/// integer that is at least the largest s2 (AMX: more than the largest s2 - 1; online softmax: Milakov and Gimelshein
+/// 2018). Then
+///   l = sum 2^(s2 - m + bias),  acc = sum 2^(s2 - m + bias) v
+/// Scores that overflow make no NaN. An empty state has m = -inf and l = 0. Its acc counts as 0, whatever numbers are
+/// in it, so acc need not be cleared. If the entropy is wanted, there is also score_sum = sum 2^(s2 - m + bias) s2:
+/// with P = 2^(s2 - m + bias) / l the entropy is -sum P ln P = lse - ln(2) score_sum / l. Layouts: m, l, score_sum (B,
+/// rows, H); acc (B, rows, H, Dv); all of `precision`, in the default execution space's memory.
 ///
 /// Keys are added one after another (an item's keys in descending order of t), and rescaling is exact. So out and lse
 /// have the same bits however a row's keys are cut into calls, items and tiles, and whichever thread works on the row.
@@ -82,7 +82,7 @@ class State {
   State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias, bool entropy,
         core::Buffer acc);
 
-  /// Bytes of such states including their accumulator, and bytes of the accumulator alone, for predictions of memory.
+  /// Return the bytes of such states with their accumulator, and of the accumulator alone, to predict memory.
   static core::Index bytes(const core::Shape& shape, core::Index rows, core::Precision precision, bool entropy = false);
   static core::Index acc_bytes(const core::Shape& shape, core::Index rows, core::Precision precision);
 
@@ -97,7 +97,7 @@ class State {
   core::Buffer l;
   core::Buffer score_sum;  ///< no bytes if the entropy is not wanted
   core::Buffer acc;
-  /// If true, l must be the sum of exact weights, not of weights rounded for products: statistics will divide by l.
+  /// True if l must be the sum of exact weights, not of weights rounded for products, because statistics divide by l.
   bool exact_sums = false;
   bool by_granules = false;
   core::Index key_parts = 1;  ///< see key_parts()
@@ -105,9 +105,9 @@ class State {
 
 /// Returns into how many parts attend() and attend_backward() may cut the keys of an item. Few query rows with many
 /// keys, such as 64 latents that read 200,000 rows, would otherwise make fewer tasks than a node has threads. Each part
-/// has sums of its own, which are merged, so bits differ from those of uncut keys. One part, which means no cut, is
-/// always allowed. Call this once for the whole problem of a rank, not for a block of its rows: the size of blocks
-/// depends on the number of threads, and bits must not depend on that number.
+/// has sums of its own, which are then merged, so bits differ from those of uncut keys. One part, which means no cut,
+/// is always allowed. Call this once for the whole problem of a rank, not for each block of its rows: the size of
+/// blocks depends on the number of threads, and bits must not depend on that number.
 ///   shape  of the problem; shape.sequence is the number of keys      rows  the rank's query rows
 core::Index key_parts(Backend backend, const core::Shape& shape, core::Index rows);
 
@@ -146,7 +146,7 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
 
 /// Returns how many bytes attend() takes at most for its own panels (packed rows and their sums), for all threads
 /// together, if the state has `rows` rows. The memory is kept for the next call. Returns 0 on a device, where panels
-/// are in the teams' scratch memory, which we do not allocate. Not counted: states and copies of q for
+/// are in the teams' scratch memory, which we do not allocate. This does not count the states and copies of q for
 /// State::key_parts, and the partial states that kernels/cuda makes if it cuts keys into parts (64 MiB or less).
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
@@ -163,10 +163,10 @@ struct Finished {
   core::TensorView entropy = {};  ///< (B, rows, H) in lse's type; no data: not wanted
 };
 
-/// Writes out = output_scale * acc / l in out's storage type, lse = ln(2) (m - bias + log2 l), natural and unshifted,
-/// in lse's type, entropy = lse - ln(2) score_sum / l in nats, and the normalizers. Results do not depend on how a sum
-/// l 2^m is divided into l and 2^m. Zeros in out are +0. A row that saw no key gets out = 0, lse = -inf and entropy =
-/// 0. `out` may be the memory of state.acc if it has the same layout and type. Complete on return.
+/// Writes out = output_scale * acc / l in out's storage type, lse = ln(2) (m - bias + log2 l), a natural logarithm, in
+/// lse's type, entropy = lse - ln(2) score_sum / l in nats, and the normalizers. Results do not depend on how a sum l
+/// 2^m is divided into l and 2^m. Zeros in out are +0. A row that saw no key gets out = 0, lse = -inf and entropy = 0.
+/// `out` may be the memory of state.acc if it has the same layout and type. Complete on return.
 void finish(Backend backend, const State& state, const Finished& to, double output_scale = 1);
 
 }  // namespace annulus::kernels

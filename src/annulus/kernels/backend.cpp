@@ -16,7 +16,8 @@
 namespace annulus::kernels {
 namespace {
 
-/// Returns what is missing for products of TF32 on a device: empty if nothing, or if there is no GPU to ask.
+/// Returns what is missing for products of TF32 on a device; empty if nothing is missing, or if this build has kernels
+/// for TF32 and the machine has no GPU.
 std::string what_tf32_lacks() {
   if constexpr (cuda::is_built) {
     if (core::gpu_count() == 0 || cuda::can_multiply_tf32()) return "";
@@ -25,7 +26,8 @@ std::string what_tf32_lacks() {
   return "this build is for no such GPU";
 }
 
-/// Returns what is missing for results made granule by granule: empty if nothing, or if there is no GPU to ask.
+/// Returns what is missing for results made granule by granule; empty if nothing is missing, or if this build has
+/// kernels for them and the machine has no GPU.
 std::string what_granules_lack(const core::Shape& shape, core::DType stored, core::Precision precision) {
   if constexpr (cuda::is_built) {
     if (core::gpu_count() == 0 || cuda::has_granules(shape, stored, precision)) return "";

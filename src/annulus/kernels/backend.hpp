@@ -1,4 +1,5 @@
-// A back end's functions: those of attention.hpp, backward.hpp and statistics.hpp without the argument `backend`.
+// A table of a back end's functions: those of attention.hpp, backward.hpp and statistics.hpp without the argument
+// `backend`.
 #pragma once
 
 #include "annulus/kernels/attention.hpp"
@@ -31,8 +32,8 @@ struct BackendFunctions {
 
 /// Computes with teams of threads on the default execution space.
 extern const BackendFunctions device_backend;
-/// Computes with the processor's vector units and the best instruction set that it has; only for tensors in host
-/// memory. Does not exist if the default execution space is a GPU.
+/// Computes with the processor's vector and matrix units, in the instruction set of best_instruction_set(); only for
+/// tensors in host memory. Does not exist if the default execution space is a GPU.
 extern const BackendFunctions host_backend;
 
 /// Computes with cuDNN; passes to device_backend the calls that cuDNN does not take.
@@ -42,9 +43,9 @@ LibraryBackend cudnn_description();
 /// Throws Error if the back end has no products of this precision for tensors of this type.
 void check_products(Backend backend, core::Precision precision, core::DType stored);
 
-/// Throws Error unless `why_not` is empty: the reason why matrix units cannot do a call that must be done granule by
-/// granule (State::by_granules). attend() and attend_backward() check this for every back end, so that a call that a
-/// GPU would refuse fails without a GPU, too. On the host they do not check precisions bfloat16, 3xbfloat16 and
+/// Throws Error if a call must be computed granule by granule (State::by_granules), but matrix units cannot do this.
+/// `why_not` is the reason, or empty. attend() and attend_backward() check this for every back end, so that a call that
+/// a GPU would refuse fails without a GPU, too. On the host they do not check precisions bfloat16, 3xbfloat16 and
 /// 6xbfloat16.
 void check_granules(const std::string& why_not);
 

@@ -1,5 +1,5 @@
-// Descriptions of back ends: their limits, their versions, and what they computed. The rest of the program uses these
-// descriptions, so that it contains no back end's name.
+// Descriptions of back ends: their limits, their versions, and how much they have computed. The rest of the program
+// uses these descriptions, so that it contains no back end's name.
 #pragma once
 
 #include <optional>
@@ -30,8 +30,8 @@ struct Refusal {
   std::string reason;
 };
 
-/// Numbers of (query, key) pairs that were computed in this process so far: `library` by a foreign library, including
-/// hidden pairs, and `own` by our own kernels instead.
+/// How many (query, key) pairs a back end that uses a library has computed in this process so far: `library` pairs by
+/// the library, including hidden ones, and `own` pairs by our own kernels instead.
 struct ComputedPairs {
   double library = 0;
   double own = 0;
@@ -51,33 +51,35 @@ struct LibraryBackend {
   core::Backend backend;
   /// True if one call takes all heads of a work list. Memory then grows with the number of heads.
   bool takes_heads_together = false;
-  /// Returns "9.19.0", or "none: " and the reason why this process does not have the library.
+  /// Returns the library's version, such as "9.19.0", or "none: " and the reason why this process does not have it.
   std::string (*version)();
-  /// Returns a key that the back end refuses, or nothing if the back end can do all that is wanted.
+  /// Returns a key of the run file that the back end refuses, or nothing if the back end can do all that is wanted.
   std::optional<Refusal> (*refuses)(const WantedOfBackend& wanted);
   const ComputedPairs& (*computed)();
-  /// For the user: "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest: rows in 5 x 5 pieces".
+  /// Returns computed() as a text for the user: "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest:
+  /// rows in 5 x 5 pieces".
   std::string (*describe)();
 };
 
 /// All back ends that use a library, even those that this build does not have.
 const std::vector<LibraryBackend>& library_backends();
-/// The description of this back end; nullptr if the back end is our own kernels.
+/// Returns the description of this back end; nullptr if it uses our own kernels, not a library.
 const LibraryBackend* library_of(core::Backend backend);
 
 /// Returns why a back end takes no scores with a cap or a bias; empty if it takes them. Libraries take none.
 std::string why_no_rule(core::Backend backend);
 
-/// Bytes of device memory for a rule's coordinates, kept from call to call. 0 on the host: its panels include them.
+/// Returns the bytes of device memory that keeps a rule's coordinates from call to call. 0 on the host: its panels
+/// include them.
 core::Index rule_bytes(core::Backend backend, const ScoreRule& rule, core::Precision precision);
 
 /// Returns why a back end takes no values of another head size than keys; empty if it does. So far only the host does.
 std::string why_no_value_dim(core::Backend backend);
 
-/// The back end that `auto` means: the first library that this process has and that can do all that is wanted;
-/// otherwise our own kernels. A library passes windows to our kernels, so a pattern of windows alone uses our kernels
-/// directly: to try the library first took 0.23 s instead of 0.03 s on an H100. For 16-bit tensors cuDNN is up to 2.3
-/// times as fast as our kernels (docs/performance.md).
+/// Returns the back end that `auto` means: the first library that this process has and that can do all that is wanted;
+/// otherwise our own kernels. Libraries leave windows to our kernels, so a pattern of windows alone uses our kernels
+/// directly: on an H100 this took 0.03 s, with the library 0.23 s. For 16-bit tensors cuDNN is up to 2.3 times as fast
+/// as our kernels (docs/performance.md).
 core::Backend default_backend(const WantedOfBackend& wanted);
 
 }  // namespace annulus::kernels

@@ -24,9 +24,8 @@ void check(const BackwardOperands& operands, const GradientViews& gradients, cor
   const core::DType sums = core::type_of(precision);
   for (const TensorView& tensor : {operands.normalizers, operands.delta, gradients.dq, gradients.dk, gradients.dv}) {
     core::require(tensor.type == sums, [&] {
-      return fmt::format(
-          "normalizers, delta and gradients are kept as {}, one of them is {}; expected the accumulation type",
-          name_of(sums), name_of(tensor.type));
+      return fmt::format("normalizers, delta or gradients are {}; expected the accumulation type {}",
+                         name_of(tensor.type), name_of(sums));
     });
   }
 }

@@ -1,6 +1,6 @@
-// Gradients of attention, added item by item, as attend() adds keys (attention.hpp). Probabilities are recomputed from
-// the scores, so there is no n x n buffer (FlashAttention, Dao et al. 2022). A key that a row sees through several
-// pairs is in one item for each pair. Formulas, with s = scale * q.k:
+// Gradients of attention, added item by item, as attend() adds keys (attention.hpp). Probabilities P are computed again
+// from the scores, so there is no n x n buffer (FlashAttention, Dao et al. 2022). If a row sees a key through several
+// pairs of the pattern, each pair has an item with this key. Formulas, with s = scale * q.k:
 //   P = exp(s - lse)   dP = output_scale * dout.v   dS = P (dP - delta)   delta = dout.out - dlse
 //   dq = scale sum_keys dS k      dk = scale sum_queries dS q      dv = output_scale sum_queries P dout
 // With grouped-query heads, dk and dv of a key/value head sum over its query heads. Rows with lse = -inf add nothing.
@@ -15,8 +15,7 @@
 
 namespace annulus::kernels {
 
-/// One call's tensors. q (B, rows, H, D), dout (B, rows, H, Dv), k and v as in Operands: one storage type for
-/// all four.
+/// One call's tensors: q (B, rows, H, D), dout (B, rows, H, Dv), k and v as in Operands, all four of one storage type.
 struct BackwardOperands {
   core::TensorView q;
   core::TensorView k;
@@ -27,17 +26,17 @@ struct BackwardOperands {
   double scale = 1;              ///< scores are scale * q.k
   double output_scale = 1;       ///< as in finish()
   bool any_cut = false;          ///< bits must be the same however lists are cut, so matrix units are not used
-  bool by_granules = false;      ///< the same, but lists are cut only between granules (State)
-  core::TensorView out = {};     ///< (B, rows, H, Dv), q's type, if delta is dout.out without dlse; otherwise no data
+  bool by_granules = false;      ///< bits must be the same if lists are cut only between granules (State)
+  core::TensorView out = {};     ///< (B, rows, H, Dv), q's type, for cuDNN, which makes delta; no data if dlse is given
   core::Index key_parts = 1;     ///< see key_parts() of attention.hpp: dq is the sum of the parts' sums
-  CallRule rule = {};            ///< dS is then the gradient of s before the cap: P (dP - delta) (1 - tanh^2)
+  CallRule rule = {};            ///< with a cap, dS is the gradient of s before the cap: P (dP - delta) (1 - tanh^2)
 };
 
 /// The memory in which gradients are added up: numbers of the accumulation precision, in units that finish_gradient()
 /// converts. dq has q's layout (B, rows, H, D). dk and dv have the strides of k and v, counted in numbers, even if k
 /// and v are packed rows. All gradients must be zero before the first call. A view without data means that its gradient
-/// is not wanted; dk and dv are wanted together or not at all. dq alone needs 3 of the 5 products, dk and dv alone need
-/// 4; products that are not needed are left out.
+/// is not wanted; dk and dv are wanted together or not at all. Of the five products of the pass, dq alone needs 3, dk
+/// and dv alone need 4; products that are not needed are left out.
 ///
 /// A key's sum has two levels: the terms of a block of query rows are added up first, then the block's sum is added to
 /// the key's sum. (A block covers a fixed number of comb indices, counted from 0: tuning::host_sum_rows or
@@ -53,37 +52,37 @@ struct GradientViews {
   core::TensorView begun_dv = {};
 };
 
-/// delta = sum_d dout * out - dlse, for every (batch, row, head), in `delta`'s type (float32 or float64). `dlse` is (B,
-/// rows, H) of any storage type; data = nullptr means zero. If out is 0 because the row saw no key, nothing reads its
-/// delta. Complete on return.
+/// Sets delta = sum_d dout * out - dlse for every (batch, row, head), in `delta`'s type (float32 or float64). `dlse` is
+/// (B, rows, H) of any storage type; without data it counts as zero. If a row saw no key, its delta has no effect.
+/// Complete on return.
 void backward_delta(Backend backend, const core::Shape& shape, core::Index rows, const core::TensorView& out,
                     const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta);
 
-/// Adds to `gradients` what the items' (query, key) pairs give. Every (query row, head) and every (key row, key/value
-/// head) is in at most one item of the list. In an item the order of additions is fixed for any number of threads. dq
-/// takes keys in descending comb order, within each of the key_parts. dk and dv take queries in ascending comb order
-/// (the heads of one row in ascending order), one after another within a block of rows, and block after block. Matrix
-/// units add one granule (granule_of()) at a time; they are not used if any_cut is set. `poll` as in attend(). Complete
-/// on return.
+/// Adds to `gradients` the terms of the items' (query, key) pairs. Every (query row, head) and every (key row,
+/// key/value head) must be in at most one item of the list. In an item the order of additions is fixed for any number
+/// of threads. dq takes keys in descending comb order, within each of the key_parts. dk and dv take queries in
+/// ascending comb order (the heads of one row in ascending order), one after another within a block of rows, and block
+/// after block. Matrix units add one granule (granule_of()) at a time; they are not used if any_cut is set. `poll` as
+/// in attend(). Complete on return.
 ///   rows  query rows: those of q, dout, normalizers, delta and dq
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const std::function<void()>& poll = {});
 
 /// Returns how many bytes attend_backward() takes at most for its own panels, for all threads together, with `rows`
-/// query rows. `in_blocks`: GradientViews have begun_dk and begun_dv. Not counted are the copies of query rows and of
-/// dq, one copy for each of BackwardOperands::key_parts.
+/// query rows. `in_blocks`: GradientViews have begun_dk and begun_dv. This does not count the copies of query rows and
+/// of dq, one for each of BackwardOperands::key_parts.
 core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
                                   core::Precision precision, bool in_blocks = false);
 
-/// Returns how many batch entries, each with `bytes` bytes of sums, to work on at a time if entries are many and short.
+/// Returns how many batch entries to work on at a time if they are many and short. An entry has `bytes` bytes of sums.
 /// With this number every thread has some tasks, and the thread's sums stay in its caches.
 core::Index backward_block_entries(Backend backend, const core::Shape& shape, core::Index bytes);
 
-/// The gradient that an accumulator holds. Each has its own unit, because factors common to all terms are left out.
+/// The gradient that an accumulator holds. Each has its own unit, because factors common to all its terms are left out.
 enum class Gradient { dq, dk, dv };
 
-/// to = unit(which) * accumulator, rounded to `to`'s type; both are (B, rows, heads, D). `to` may be the memory of
+/// Sets to = unit(which) * accumulator, rounded to `to`'s type; both are (B, rows, heads, D). `to` may be the memory of
 /// `accumulator` if the types have the same size. `scale` and `output_scale` as in BackwardOperands. Complete on
 /// return. Back ends may use different units inside, so call this with the back end and the precision that made the
 /// accumulator.

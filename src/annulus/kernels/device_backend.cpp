@@ -1,5 +1,5 @@
-// The portable back end: Kokkos teams and scratch memory on the default execution space. Builds for CUDA use the GPU's
-// matrix units for the calls that matrix units can take (kernels/cuda).
+// The portable back end. It computes with Kokkos teams and their scratch memory on the default execution space. Builds
+// for CUDA use the GPU's matrix units for the calls that matrix units can take (kernels/cuda).
 #include "annulus/core/error.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/kernels/backend.hpp"
@@ -20,7 +20,7 @@ using Tuning = device::TuningOf<Space>::type;
 /// Tiles are in the teams' scratch memory, which we do not allocate.
 Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
-/// Throws Error if a result must be made granule by granule, because teams add in another order than matrix units.
+/// Throws Error if a result must be made granule by granule. Teams cannot do this: they add in another order.
 [[maybe_unused]] void require_no_granules(bool by_granules) {
   core::require(!by_granules, [] {
     return fmt::format("the {} cannot run the kernel of matrix units that makes reproducible results",

@@ -6,8 +6,8 @@
 
 namespace annulus::kernels {
 
-/// -sum P ln P = lse - ln(2) score_sum / l, in nats. Rounding can make the entropy of a row that sees one key slightly
-/// negative; such an entropy is set to 0.
+/// Returns -sum P ln P = lse - ln(2) score_sum / l, in nats. Rounding can make the entropy of a row that sees one key
+/// slightly negative; the result is then 0.
 KOKKOS_INLINE_FUNCTION double entropy_of(double lse, double score_sum, double l) {
   const double entropy = lse - std::numbers::ln2 * (score_sum / l);
   return entropy < 0 ? 0 : entropy;

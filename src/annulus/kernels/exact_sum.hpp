@@ -1,8 +1,10 @@
-// Sums of float64 numbers without rounding: the bits depend neither on their order nor on the number of ranks.
+// Sums of float64 numbers without rounding: the bits depend neither on the order of the terms nor on the number of
+// ranks.
 //
-// Every finite float64 number is a multiple of 2^-1074 below 2^1024 (U. Kulisch's long accumulator). Digit i is worth
-// 2^(32 i - 1074) and is stored in a word of 64 bits, so that 2^31 numbers can be added before carries must be moved
-// up. Worked example: 1 is 2^1074 units, and 1074 = 33 * 32 + 18, so 1 adds 2^18 to digit 33.
+// Every finite float64 number is a multiple of 2^-1074 below 2^1024, so an integer of about 2,100 bits holds any sum
+// (U. Kulisch's long accumulator). Digit i of this integer has 32 bits and counts units of 2^(32 i - 1074). It is
+// stored in a word of 64 bits, so that 2^31 numbers can be added before carries must be moved up. Worked example: 1 is
+// 2^1074 units of 2^-1074, and 1074 = 33 * 32 + 18, so 1 adds 2^18 to digit 33.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -50,8 +52,8 @@ KOKKOS_INLINE_FUNCTION void carry_exactly(std::int64_t* words) {
   }
 }
 
-/// The sum, rounded to within a unit in the last place, always in the same way; NaN if a term was NaN or infinite. For
-/// host code.
+/// Returns the sum with an error of at most one unit in the last place, always rounded in the same way; NaN if a term
+/// was NaN or infinite. For host code.
 inline double exact_value(const std::int64_t* words) {
   if (words[exact_digits] != 0) return std::numeric_limits<double>::quiet_NaN();
   std::int64_t digits[exact_words];

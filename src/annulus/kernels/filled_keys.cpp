@@ -10,13 +10,13 @@ namespace {
 
 using core::Index;
 
-/// A run, and how many (row, head) pairs all runs before it have.
+/// A run, and how many (row, head) pairs all runs before it have together.
 struct PlacedRun {
   core::FilledRun run;
   Index pairs_before;
 };
 
-/// Index i counts (batch entry, run, row, head), heads fastest.
+/// Adds a row's filled-in keys for one head. Index i counts (batch entry, run, row, head), heads fastest.
 template <class T>
 struct FillIn {
   const PlacedRun* runs;
@@ -27,7 +27,7 @@ struct FillIn {
   T* l;
   T* acc;
   T shift;   // m of a row whose largest score is 0
-  T weight;  // of one key of score 0, with this m
+  T weight;  // weight of a key of score 0 with this m
 
   KOKKOS_FUNCTION const PlacedRun& run_of(Index pair) const {
     Index low = 0, high = run_count;

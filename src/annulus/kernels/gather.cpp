@@ -20,7 +20,7 @@ struct alignas(16) Wide {
   std::uint64_t low = 0, high = 0;
 };
 
-// Operations. `far`: a number of the array, whose rows are far apart. `near`: its counterpart in the collected rows.
+// Operations on two numbers. `far` belongs to the array, whose rows are far apart, `near` to the collected rows.
 struct Copy {
   static constexpr bool writes_far = false, writes_near = true;
   template <class T>
@@ -51,7 +51,7 @@ struct PlacedCopy {
 };
 
 /// All copies of one launch. Index i counts (part, block of rows, piece of a row), pieces fastest, so that neighbouring
-/// threads of a GPU touch neighbouring numbers. A block may have rows of several copies.
+/// threads of a GPU read and write neighbouring numbers. A block may have rows of several copies.
 template <class T, class Operation>
 struct WalkRows {
   T* far;

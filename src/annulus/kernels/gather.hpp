@@ -1,5 +1,5 @@
-// Collects rows for a message, and adds the rows of a message where they belong. All copies of a list run in one
-// launch, except a copy that writes a row which an earlier copy writes, too: it runs in a later launch.
+// Collects rows for a message, and adds the rows of a received message to rows of an array. All copies of a list run in
+// one launch, except a copy that writes a row which an earlier copy writes, too: it runs in a later launch.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace annulus::kernels {
 
-/// Rows from, from + stride, ... (count of them) of one array correspond to rows to, to + to_stride, ... of another.
+/// `count` rows from, from + stride, ... of one array correspond to the rows to, to + to_stride, ... of another.
 struct RowCopy {
   core::Index from = 0;
   core::Index stride = 1;
@@ -29,8 +29,8 @@ struct RowArray {
 /// Complete on return.
 void gather_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
 
-/// Does the same and sets the source rows to zero: if two copies read a row, the first moves it, the second finds
-/// zeros.
+/// Does the same and sets the source rows to zero. If two copies read a row, the first one moves it, and the second one
+/// copies zeros.
 void move_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
 
 /// The opposite of gather_rows(), for numbers of `precision`: adds rows `to` ... of `collected` to rows `from` ... of

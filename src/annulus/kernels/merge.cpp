@@ -12,7 +12,8 @@ namespace {
 
 using core::Index;
 
-/// Finds the element of part `part`, in an array (B, parts * rows, H), for element `at` of an array (B, rows, H).
+/// index(at, part) returns where element `at` of an array (B, rows, H) is in part `part` of an array (B, parts * rows,
+/// H).
 struct PartsOf {
   Index rows, heads, parts;
 
@@ -67,7 +68,7 @@ template <class T>
 struct MergeTop {
   const T* weights;
   const Index* rows;
-  TopList<T> into;  // the first list
+  TopList<T> into;  // the list for element 0
   PartsOf parts;
 
   KOKKOS_FUNCTION void operator()(const Index at) const {

@@ -20,8 +20,8 @@ struct PickedRows {
   }
 };
 
-/// Returns the rows that the pair picks in the segment of row x, or the rows in the window of x. x itself is among
-/// them, except if a pair with segments does not pick x.
+/// Returns the rows that the pair picks in the segment of row x, or the rows in the window of x. If the pair has
+/// segments and does not pick x, x itself is not among them.
 KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core::Index x) {
   if (pair.offset < 0) return {};
   if (pair.is_window)

@@ -1,10 +1,11 @@
-// Two numbers per row, which turn its scores into probabilities again after its softmax is finished:
+// The normalizer of a row: two numbers that turn the row's scores into probabilities again, for the backward pass and
+// for statistics:
 //   P = factor * 2^(s2 - shift), where s2 = scale * log2(e) * q.k.
 //
 // An LSE would be enough, but an LSE of 2,000, rounded to float32, has an error of 6e-5, and one of 100,000 an error of
 // 4e-3; P would have the same relative error. (Large scores cause no such error, because both passes round them
-// equally.) Here `shift` is an integer that float32 holds exactly. `factor`, which is in (1/2, sqrt(2)) for |shift| <
-// 2^24, has all the digits of the sum.
+// equally.) Here `shift` is an integer that float32 holds exactly for |shift| < 2^24. `factor`, which is then between
+// 1/2 and sqrt(2), has all the digits of the sum.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -24,22 +25,22 @@ struct Normalizer {
   T factor;
 };
 
-/// The normalizer of a row that saw no key: every probability is 0 * 2^-inf.
+/// Returns the normalizer of a row that saw no key: every probability is 0 * 2^-inf.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> no_normalizer() {
   return {T(INFINITY), T(0)};
 }
 
-/// The same normalizer if its factor is finite. Otherwise the factor becomes 1 and the shift NaN, so that all
+/// Returns the same normalizer if its factor is finite. Otherwise the factor becomes 1 and the shift NaN, so that all
 /// probabilities of the row are NaN, except those of hidden pairs, which are 0.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> with_finite_factor(const Normalizer<T>& normalizer) {
   return normalizer.factor * T(0) == T(0) ? normalizer : Normalizer<T>{T(NAN), T(1)};
 }
 
-/// The normalizer of a row whose weights 2^(s2 - m + bias) add up to f 2^e. It stays the same if m grows by an integer
-/// and e shrinks by the same integer. Above 2^24 float32 has no odd integers: if shift is rounded there, factor makes
-/// up for the rounding.
+/// Returns the normalizer of a row whose weights 2^(s2 - m + bias) add up to f 2^e. It stays the same if m grows by an
+/// integer and e shrinks by the same integer. Above 2^24 float32 has no odd integers: if `shift` is rounded there,
+/// `factor` contains the difference.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> normalizer_of(T m, double f, double e, double bias) {
   const T shift = m + T(e - bias);

@@ -1,5 +1,5 @@
-// Reads and writes numbers of a tensor whose type is known only at run time. This is for kernels that only move memory,
-// and in which all threads take the same branch.
+// Reads and writes numbers of a tensor whose type is known only at run time. This is for kernels that do little but
+// read and write memory, and in which all threads take the same branch.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -10,25 +10,26 @@
 
 namespace annulus::kernels {
 
-/// a / b for a >= 0, b > 0. A GPU takes several times as long for divisions of 64 bits as of 32.
+/// Returns a / b for a >= 0, b > 0. On a GPU a division of 64-bit numbers takes several times as long as one of 32-bit
+/// numbers.
 KOKKOS_INLINE_FUNCTION core::Index quotient(core::Index a, core::Index b) {
   constexpr core::Index most = 0xffffffff;
   return a <= most && b <= most ? core::Index(std::uint32_t(a) / std::uint32_t(b)) : a / b;
 }
 
-/// Index of element (batch, row, head, 0), counted in numbers from the start of the tensor's memory.
+/// Returns the index of element (batch, row, head, 0), counted in numbers from the start of the tensor's memory.
 KOKKOS_INLINE_FUNCTION core::Index number_of(const core::TensorView& tensor, core::Index batch, core::Index row,
                                              core::Index head) {
   return batch * tensor.batch_stride + row * tensor.row_stride + head * tensor.head_stride;
 }
 
-/// Address of element (batch, row, head, 0). For host code.
+/// Returns the address of element (batch, row, head, 0). For host code.
 inline void* address(const core::TensorView& tensor, core::Index batch, core::Index row, core::Index head) {
   return static_cast<std::byte*>(tensor.data) +
          number_of(tensor, batch, row, head) * core::Index(core::bytes_of(tensor.type));
 }
 
-/// The addresses at which the rows of a batch entry begin for one head, for loops over many rows. For host code.
+/// The addresses at which one head's rows of a batch entry begin, for loops over many rows. For host code.
 struct EntryRows {
   EntryRows(const core::TensorView& tensor, core::Index batch, core::Index head)
       : first(static_cast<std::byte*>(address(tensor, batch, 0, head))),

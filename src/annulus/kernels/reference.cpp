@@ -11,8 +11,8 @@ namespace {
 using core::Index;
 using core::Interval;
 
-/// One pair as one head sees it: row y (counted from its document's start) is picked when (y mod segment) mod dilation
-/// is `offset`; a window picks all rows.
+/// One pair as one head sees it. Row y, counted from its document's start, is picked if (y mod segment) mod dilation is
+/// `offset`; with a window, all rows are picked.
 struct PairOfHead {
   Index segment;
   Index dilation;
@@ -27,7 +27,8 @@ struct PairOfHead {
     const Index steps = (x - p) / dilation;
     return (x - p) % dilation == 0 && -window->right <= steps && steps <= window->left;
   }
-  /// Through the window, row x sees every `dilation`-th row of window_of() and all rows of first_of().
+  /// With a window, row x sees every `dilation`-th row of window_of(), from its first row on, and all rows of
+  /// first_of().
   Interval window_of(Index x, Index rows) const {
     return {x - std::min(window->left, x / dilation) * dilation,
             x + std::min(window->right, (rows - 1 - x) / dilation) * dilation + 1};
@@ -128,7 +129,7 @@ Interval key_range(const ReferencePattern& pattern, Index sequence, Index heads,
   if (document.empty()) return hull;
   for_each_pair(pattern, heads, head, document, [&](const PairOfHead& pair) {
     if (!pair.picks(query)) return;
-    // Search inwards from both ends of the segment; x itself is picked, so both searches end.
+    // Both searches go inwards from an end of the segment (or window). x itself is picked, so they end.
     Index first = query / pair.segment * pair.segment;
     Index last = pattern.causal ? query : std::min(first + pair.segment, document.size()) - 1;
     if (pair.window) {

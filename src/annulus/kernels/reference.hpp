@@ -1,8 +1,7 @@
-// Dilated attention by its definition, in float64 and without optimisation: tests and `verify` compare results with
-// this.
+// Dilated attention by its definition, in float64 and without optimisation. Tests and `verify` compare results with it.
 //
-// It has its own types for patterns on purpose, and checks for every single pair of rows whether both are picked. It
-// shares no comb arithmetic with the folder pattern/: a mistake there then makes results differ from these.
+// On purpose it has its own types for patterns, shares no comb arithmetic with the folder pattern/, and checks for
+// every single pair of rows whether both are picked. So a mistake in pattern/ makes results differ from these.
 //
 // Worked example: 10 rows, 4 heads, pairs (4, 1) and (8, 2), causal, longnet. Head 0, query row 6 sees rows 4 5 6 in
 // the first pair and rows 0 2 4 6 in the second: multiplicity 2 for rows 4 and 6, 1 for rows 0, 2, 5, otherwise 0.
@@ -19,12 +18,12 @@ namespace annulus::kernels {
 /// Decides which rows of a segment a head picks (multiplicity()), and which keys replace missing rows (filled_in()).
 enum class ReferenceSemantics { longnet, paper, grouped, torchscale };
 
-/// The value of ReferencePair::segment if the pair's only segment is the whole document (the word `all` in a run file).
+/// The value of ReferencePair::segment if the pair's only segment is the whole document (`all` in a run file).
 inline constexpr core::Index whole_document = 0;
 
 /// A window, instead of a pair's segments. Row x sees row p of its document if x - p = j * dilation for a whole number
-/// j with -right <= j <= left, or if p, counted from the document's start, is below `first`. `mirrored`: the last
-/// condition is about x instead of p; see mirrored().
+/// j with -right <= j <= left, or if p, counted from the document's start, is below `first`. If `mirrored`, the last
+/// condition is that x is below `first`; see mirrored().
 struct ReferenceWindow {
   core::Index left = 0;
   core::Index right = 0;
@@ -32,7 +31,7 @@ struct ReferenceWindow {
   bool mirrored = false;
 };
 
-/// Segment length in rows (<= 0: whole_document) and dilation rate; or a window and dilation rate.
+/// A segment length in rows (<= 0: whole_document) and a dilation rate, or a window and a dilation rate.
 struct ReferencePair {
   core::Index segment = whole_document;
   core::Index dilation = 1;
@@ -57,13 +56,14 @@ struct ReferencePattern {
   std::vector<double> coordinates = {};  ///< (S, 2); empty: distances are differences of row numbers
 };
 
-/// The distance of rows x and p of the sequence; `document` is the document of x.
+/// Returns the distance of rows x and p of the sequence, by which a bias is multiplied. `document` is the document of
+/// x.
 double distance(const ReferencePattern& pattern, core::Index x, core::Index p, core::Interval document);
 
 /// The score of query row x and key row p, made from `product` = scale * q.k, and the score's derivative by `product`.
 struct ReferenceScore {
   double value;
-  double slope;
+  double slope;  ///< the derivative; not a slope of the bias
 };
 ReferenceScore score_of(const ReferencePattern& pattern, core::Index head, core::Index x, core::Index p,
                         core::Interval document, double product);
@@ -75,7 +75,8 @@ ReferencePattern mirrored(ReferencePattern pattern);
 core::Interval document_of(const ReferencePattern& pattern, core::Index sequence, core::Index x);
 
 /// Counts the pairs in which rows x (query) and p (key) are both picked in one segment of one document, or p lies in
-/// the window of x; 0 if causality hides p. x and p count from the start of the sequence; `document` holds x.
+/// the window of x; 0 if causality hides p. x and p are counted from the start of the sequence; `document` is that of
+/// x.
 core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                          core::Index p, core::Interval document);
 
@@ -84,11 +85,11 @@ core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, cor
 /// head sees such a key for each slot in which the row at the head's offset is not one of the segment's rows.
 ///
 /// Worked example: 10 rows, one pair (8, 2), 2 heads. The last segment, rows 8 and 9, has 4 slots; head 0 finds row 8
-/// in the first and zeros in the other three, so row 8 sees itself and three filled-in keys. So does row 9 of head 1.
+/// in the first and zeros in the other three, so row 8 sees itself and three filled-in keys. In head 1 so does row 9.
 core::Index filled_in(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                       core::Interval document);
 
-/// The smallest range that holds all rows of non-zero multiplicity for row x; empty if there are none.
+/// Returns the smallest range that has all rows of non-zero multiplicity for row x; empty if there are none.
 core::Interval key_range(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                          core::Index x);
 
@@ -104,11 +105,12 @@ struct RowRun {
 std::vector<RowRun> key_runs(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                              core::Index x);
 
-/// One row of one query head. Keys are added one by one, in any order, as a file of keys may be too large for memory.
-/// Holds O(D) numbers. The pattern must outlive this object: it is not copied, as it may have thousands of documents.
+/// One row of one query head. Keys are added one by one, in any order, because a file of keys may be too large for
+/// memory. An object has O(D) numbers. The pattern must outlive it: it is not copied, because it may have thousands of
+/// documents.
 class ReferenceRow {
  public:
-  /// Row x of `shape.sequence` rows, query head `head`, its query vector (D).
+  /// Row x of `shape.sequence` rows for query head `head`. q is its query vector (D).
   ReferenceRow(const ReferencePattern& pattern, const core::Shape& shape, core::Index head, core::Index x,
                std::span<const double> q);
   ReferenceRow(ReferencePattern&&, const core::Shape&, core::Index, core::Index, std::span<const double>) = delete;
@@ -116,7 +118,7 @@ class ReferenceRow {
   /// Adds key row p with vectors k (D) and v (Dv), multiplicity() times. Call this exactly once for each row p.
   void add(core::Index p, std::span<const double> k, std::span<const double> v);
 
-  /// Writes the output vector (Dv) and the log-sum-exp: zeros and -inf if no key counted.
+  /// Writes the output vector (Dv) and the log-sum-exp; if no key counted, zeros and -inf.
   void finish(std::span<double> out, double& lse) const;
 
   /// Returns -sum P ln P in nats, which is lse minus the mean score. The sum is over all keys (each as often as it
@@ -124,8 +126,8 @@ class ReferenceRow {
   double entropy() const;
 
  private:
-  /// max_, sum_ and scores_ with the sink as one more key. `max` is the larger of max_ and the sink's score. The sums
-  /// are relative to `max`, and so is shrink * acc_.
+  /// max_, sum_ and scores_ with the sink as one more key. `max` is the larger of max_ and the sink's score. The sums,
+  /// and shrink * acc_, have weights exp(score - max).
   struct Totals {
     double max, sum, scores, shrink;
   };
@@ -138,9 +140,9 @@ class ReferenceRow {
   core::Interval document_;
   std::vector<double> q_;
   double max_;               // largest score so far; -inf before the first key; filled-in keys have score 0
-  double sum_ = 0;           // of multiplicity * exp(score - max_)
-  double scores_ = 0;        // the same sum times the score; filled-in keys have score 0
-  std::vector<double> acc_;  // the same sum times v
+  double sum_ = 0;           // sum of the weights: multiplicity * exp(score - max_)
+  double scores_ = 0;        // sum of weight * score
+  std::vector<double> acc_;  // sum of weight * v
 };
 
 }  // namespace annulus::kernels

@@ -1,4 +1,4 @@
-// Rules that change scores before the softmax (docs/semantics.md, "Scores"). With s = scale * q.k of row x, key p:
+// Rules that change scores before the softmax (docs/semantics.md, "Scores"). For row x and key p, from s = scale * q.k:
 //   s = cap tanh(s / cap)                  if there is a cap
 //   s = s - slope of the head * dist(x, p)     if there are slopes (ALiBi, Press et al. 2022)
 // dist is |x - p| in rows of the sequence, or the Euclidean distance of the two rows' coordinates; it is 0 if x or p is
@@ -15,20 +15,20 @@
 
 namespace annulus::kernels {
 
-/// Coordinates of the rows of a sequence, the same on every rank: 16 bytes a row.
+/// Coordinates of all rows of a sequence, the same on every rank. They take 16 bytes for each row.
 ///
-/// Kernels use them as whole numbers, in a unit (a power of two) so large that the largest difference fits into an
-/// integer. Differences of whole numbers are exact, so a distance has the same bits wherever the rows are.
+/// Kernels use them as whole numbers of a unit. The unit is a power of two, so large that the largest difference fits
+/// into an integer. Differences of whole numbers are exact, so a distance has the same bits on every rank.
 class Coordinates {
  public:
-  /// (S, 2), finite.
+  /// xy: (S, 2), finite.
   explicit Coordinates(std::vector<double> xy);
 
   core::Index rows() const { return core::Index(xy_.size() / 2); }
   const std::vector<double>& numbers() const { return xy_; }
-  /// The larger of the two sides of the rectangle that holds all rows.
+  /// Returns the larger side of the smallest rectangle that holds all rows.
   double extent() const { return extent_; }
-  /// Returns the unit for whole numbers of `bits` bits and a sign, a power of two: the extent is at most 2^bits units.
+  /// Returns the unit for whole numbers of `bits` bits. It is a power of two; the extent is at most 2^bits units.
   double unit(int bits) const;
   /// Returns coordinate 0 or 1 of a row in this unit, relative to the smallest such coordinate: 0 ... 2^bits.
   std::int64_t whole(core::Index row, int axis, double unit) const;
@@ -42,7 +42,7 @@ class Coordinates {
 struct ScoreRule {
   double cap = 0;                   ///< 0: no cap; otherwise above 0
   std::vector<double> slopes = {};  ///< one for each query head of the whole problem; empty: no bias
-  core::Index exempt = 0;           ///< rows at the start of a document
+  core::Index exempt = 0;           ///< this many rows at a document's start have no bias
   std::shared_ptr<const Coordinates> coordinates = {};  ///< none: distances are differences of row numbers
 
   bool has_cap() const { return cap > 0; }
@@ -56,8 +56,8 @@ struct CallRule {
   core::Index first_head = 0;
 };
 
-/// The slopes of ALiBi for H heads: 2^(-8 i / H), i = 1 ... H, if H is a power of two; otherwise the slopes for m
-/// heads, where m is the largest power of two below H, and then the 1st, 3rd, ... of the slopes for 2 m heads.
+/// Returns the slopes of ALiBi for H heads. If H is a power of two, these are 2^(-8 i / H), i = 1 ... H; otherwise the
+/// slopes for m heads, where m is the largest power of two below H, and then the 1st, 3rd, ... slope for 2 m heads.
 /// Worked example, 6 heads: 1/4, 1/16, 1/64, 1/256, then 1/2, 1/8.
 std::vector<double> alibi_slopes(core::Index heads);
 

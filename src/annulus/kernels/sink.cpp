@@ -15,7 +15,7 @@ namespace {
 using core::Index;
 using core::TensorView;
 
-/// A key's score in base 2: score = whole + fraction; 2^fraction is computed once.
+/// The score of a sink key in base 2, score = whole + fraction. 2^fraction is computed once for all rows.
 template <class T>
 struct SinkScore {
   T score;
@@ -34,8 +34,8 @@ SinkScore<T> score_of(double sink) {
   return {T(score), T(whole), T(std::exp2(score - whole))};
 }
 
-/// Adds the sink key to a state. Only if the key's score is above the shift, the shift is raised and the state and its
-/// accumulator are rescaled. Rescaling by powers of two is exact, so results do not depend on the shift.
+/// Adds the sink key to a state. Raises the shift m and rescales the state only if the key's score is above m.
+/// Rescaling by powers of two is exact, so results do not depend on m.
 template <class T>
 struct AddSink {
   const SinkScore<T>* scores;
@@ -65,7 +65,8 @@ struct AddSink {
   }
 };
 
-/// Index i counts (group of rows_at_once rows, head), heads fastest. The rows of all batch entries follow one another.
+/// Adds to the exact sums of the gradients. Index i counts (group of rows_at_once rows, head), heads fastest. The rows
+/// of all batch entries follow one another.
 struct AddGradient {
   TensorView normalizers, delta;
   const double* scores;  ///< in base 2

@@ -1,10 +1,10 @@
 // Sink logits: each head has one more key, of value 0. Every row that sees any key sees this key, too.
 //
-// With the key's score z_h in natural units, lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), and out is divided
-// by exp(lse(x)). A running softmax takes this key last, because it is known only at the end which rows have seen a
-// key. It does not matter which ranks added the other keys, and in how many calls. P of the other keys is computed from
-// this lse. The gradient of z_h:
-//   dz_h = -sum_x exp(z_h - lse(x)) delta_x          (dP of this key is 0, as its value is 0)
+// If z_h is this key's score for head h in natural units, lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), where
+// mult(x, p) says how often key p counts for row x. out is divided by exp(lse(x)). A running softmax takes this key
+// last, because it is known only at the end which rows have seen a key. It does not matter which ranks added the other
+// keys, and in how many calls. P of the other keys is computed from this lse. The gradient of z_h:
+//   dz_h = -sum_x exp(z_h - lse(x)) delta_x          (dP of this key is 0, because its value is 0)
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,24 @@
 
 namespace annulus::kernels {
 
-/// Adds the sink keys, whose scores are `sink` (H), finite or -inf (no such key), to states that have seen all other
-/// keys. l, acc and score_sum keep their meaning (attention.hpp), so that finish() needs no change. Complete on return.
+/// Adds the sink keys to states that have seen all other keys. `sink` (H) has their scores, finite or -inf (no such
+/// key). l, acc and score_sum keep their meaning (attention.hpp), so finish() needs no change. Complete on return.
 void add_sink(std::span<const double> sink, State& state);
-/// Bytes that add_sink() needs while it runs.
+/// Returns how many bytes add_sink() takes while it runs.
 core::Index add_sink_bytes(core::Index heads);
 
-/// Returns what `rows` rows of all batch entries add to the gradients of the scores: exact sums (exact_sum.hpp), (H,
-/// exact_words) words, carried, on the host. Words of several calls can be added; the gradient does not depend on how
-/// rows were divided among calls.
+/// Returns what `rows` rows of all batch entries add to the gradients of `sink`, as exact sums (exact_sum.hpp) in (H,
+/// exact_words) words, after carry_exactly(), on the host. add_words() adds up the words of several calls; the gradient
+/// does not depend on how rows were divided among calls.
 ///   normalizers  (B, rows, H, 2), as finish() writes them
 ///   delta        (B, rows, H), of backward_delta(); not read for a row that saw no key
 std::vector<std::int64_t> sink_gradient(const core::Shape& shape, core::Index rows, std::span<const double> sink,
                                         const core::TensorView& normalizers, const core::TensorView& delta);
 core::Index sink_gradient_bytes(core::Index heads);
 
-/// Adds exact sums: the words `from` to the words `to` of as many sums. An empty `to` counts as zeros.
+/// Adds the exact sums whose words are `from` to as many sums with the words `to`. An empty `to` counts as zeros.
 void add_words(const std::vector<std::int64_t>& from, std::vector<std::int64_t>& to);
-/// Returns the gradients (H) whose exact sums these words are.
+/// Returns the gradients (H) whose exact sums have these words.
 std::vector<double> sink_gradients_of(const std::vector<std::int64_t>& words);
 
 }  // namespace annulus::kernels

@@ -13,13 +13,13 @@ using core::Index;
 namespace {
 
 /// Sets m = -inf, l = 0 and score_sum = 0. The accumulator is not written here, because the threads that work on its
-/// rows should write it first: the operating system then places its pages in memory near these threads.
+/// rows should write to it first: the operating system then puts its pages into memory near these threads.
 template <class T>
 struct Clear {
   T* m;
   T* l;
   T* score_sum;  // null: not wanted
-  T lowest;      // minus infinity; std:: functions are not for device code
+  T lowest;      // minus infinity, a member because device code cannot call std:: functions
 
   KOKKOS_FUNCTION void operator()(const Index row) const {
     m[row] = lowest;

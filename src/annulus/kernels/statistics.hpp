@@ -1,7 +1,7 @@
 // Statistics of the probabilities P = exp(s - lse) of query rows and keys (backward.hpp). P is computed again from the
-// scores; there is no n x n buffer.
+// scores; there is no n x n buffer. If a row sees a key through several pairs, P is added up over these pairs.
 //   received   per key row and query head: the sum of P over the query rows
-//   top        per query row: the key rows of largest P; if a row sees a key in several pairs, P counts it as often
+//   top        per query row and head: the key rows of largest P
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ struct StatisticOperands {
   core::Index slots = 1;
   core::Index first_head = 0;
   /// All pairs of each head, (H, pairs), in the default execution space's memory. They decide through how many pairs a
-  /// head sees a key. Not read if there is only one pair.
+  /// row sees a key. Not read if there is only one pair.
   const core::HeadPair* head_pairs = nullptr;
   core::Index pairs = 1;
   CallRule rule = {};
@@ -40,9 +40,9 @@ struct StatisticViews {
   core::Index top_keys = 0;
 };
 
-/// Adds what the items' (query, key) pairs contribute. Every (query row, head), and every (key row, key/value head), is
-/// in at most one item of the list. A key row adds queries in ascending comb order, one after another. Lists do not
-/// depend on the order in which keys come. `poll` as in attend(). Complete on return.
+/// Adds the statistics of the items' (query, key) pairs. Every (query row, head), and every (key row, key/value head),
+/// must be in at most one item of the list. The sums of a key row take queries in ascending comb order, one after
+/// another. Lists do not depend on the order in which keys come. `poll` as in attend(). Complete on return.
 ///   rows  number of query rows in q and in the lists
 void attend_statistics(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                        core::Precision precision, const StatisticOperands& operands, const StatisticViews& statistics,
@@ -52,7 +52,7 @@ void attend_statistics(Backend backend, const core::WorkList& work, const core::
 core::Index attend_statistics_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Index slots,
                                     core::Index pairs, core::Precision precision);
 
-/// Empties the lists of (B, rows, H).
+/// Empties all lists: B * rows * H of them.
 void clear_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics);
 /// Writes P, rounded to the type of `to`, into `to` (B, rows, H, top_keys). If the rounded P is 0, the entry's row
 /// becomes -1. `to` may be the memory of `top_weights` if both have the same type. Complete on return.

@@ -1,6 +1,6 @@
-// The keys that have the largest weights for one query: entries (weight, row of the key) in descending order of weight,
-// and for equal weights in ascending order of row. No key appears twice. An empty entry has weight 0 and row -1. The
-// list depends neither on the order in which keys are offered, nor on how often a key is offered.
+// A list of the keys that have the largest weights for one query. Its entries (weight, row of the key) are in
+// descending order of weight; entries of equal weight are in ascending order of row. No key appears twice. An empty
+// entry has weight 0 and row -1. The list depends neither on the order in which keys are offered, nor on how often.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -29,8 +29,8 @@ struct TopList {
     rows[at] = row;
   }
 
-  /// If a query sees a key several times (at most m times), the key's weight is multiplied by the number of times
-  /// before it is offered. A weight that is at most last() * skip_factor(m) before this multiplication need not be
+  /// A query may see a key several times, at most m times. Before a key is offered, its weight is multiplied by the
+  /// number of times. If the weight is at most last() * skip_factor(m) before this multiplication, the key need not be
   /// offered: m times this weight is below the last entry's weight, even after rounding.
   KOKKOS_INLINE_FUNCTION static T skip_factor(core::Index most_times) { return (1 - T(1e-6)) / T(most_times); }
   KOKKOS_INLINE_FUNCTION T last() const { return weights[size - 1]; }

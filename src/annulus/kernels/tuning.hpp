@@ -5,7 +5,7 @@
 
 namespace annulus::kernels::tuning {
 
-/// Limit for the bytes of packed keys and values of one tile: half of a 512 KiB second-level cache.
+/// Forward: limit for the bytes of a tile's packed keys and values, half of a second-level cache of 512 KiB.
 inline constexpr core::Index host_tile_bytes = 256 * 1024;
 
 /// Limit for the keys of a tile. Between two polls, a thread computes one tile with the rows of a task: about 0.1
@@ -17,68 +17,70 @@ inline constexpr core::Index host_tile_keys = 192;
 inline constexpr core::Index matrix_tile_bytes = 512 * 1024;
 inline constexpr core::Index matrix_tile_keys = 4096;
 
-/// Bytes of the packed queries and accumulators of one task: 2048 rows at D = 64, 1024 at D = 128 in float32. With 512
-/// KiB more tasks pack the keys again: this costs 2 % at D = 64, 4 % at D = 128 (AVX2, causal, 4096 rows).
+/// Forward: bytes of the packed queries and accumulators of one task, which are 2048 rows at D = 64 and 1024 at D = 128
+/// in float32. 512 KiB instead would make more tasks, each of which packs the keys again: this costs 2 % at D = 64 and
+/// 4 % at D = 128 (AVX2, causal, 4096 rows).
 inline constexpr core::Index host_panel_bytes = 1024 * 1024;
 
-/// The same for matrix units. Packing takes more of their time: half of this costs 4 % (4096 rows, D = 64 and 128).
+/// The same for matrix units. They spend a larger share of the time on packing: half as many bytes would cost 4 % (4096
+/// rows, D = 64 and 128).
 inline constexpr core::Index matrix_panel_bytes = 2048 * 1024;
 
 /// This many rows of a tensor are prefetched before a task packs them, while the task still packs other rows.
 inline constexpr core::Index host_rows_ahead = 32;
 
-/// If there are too few tasks for the threads, a task has at least this many query rows, times heads. Packing a key
-/// takes about as long as computing 5 to 10 query rows with it.
+/// Forward: if there are too few tasks for the threads, a task has at least this many query rows, times heads. Packing
+/// a key takes about as long as computing 5 to 10 query rows with it.
 inline constexpr core::Index host_min_task_rows = 192;
 
-/// Backward: bytes of one task's packed keys, values and accumulators: 768 keys at D = 64 in float32, 1536 at D = 32.
-/// Each task packs the queries again, and reads and writes dq. Compared with 960 KiB, 120 KiB cost 7 % and 240 KiB 1 %
-/// at D = 64 (AVX-512, 1 MiB second-level cache, not causal, 4096 and 2048 rows).
+/// Backward: bytes of one task's packed keys, values and accumulators, which are 768 keys at D = 64 in float32 and 1536
+/// at D = 32. Each task packs the queries again, and reads and writes dq. At D = 64 the pass is 7 % slower with 120 KiB
+/// and 1 % slower with 240 KiB (AVX-512, 1 MiB second-level cache, not causal, 4096 and 2048 rows).
 inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
 
 /// If fewer keys than this fit into host_key_panel_bytes, a task takes this many, but at most as many as fit into
 /// host_long_key_panel_bytes: 768 keys for D = 128 in float32 and D = 64 in float64, 384 for D = 256 in float32 and D =
-/// 128 in float64. Compared with 960 KiB, this is 1 to 2.5 % faster, 5 % at D = 256 (AVX-512; AVX2 2 to 4 %).
+/// 128 in float64. This is 1 to 2.5 % faster than tasks of 960 KiB, 5 % at D = 256 (AVX-512; with AVX2 2 to 4 %).
 inline constexpr core::Index host_panel_keys = 768;
 inline constexpr core::Index host_long_key_panel_bytes = 1920 * 1024;
 
-/// Backward: the keys of a task for matrix units (1.8 MiB at D = 64), streamed 256 at a time. Fewer keys would make
-/// more tasks, each of which packs the queries again.
+/// Backward: the keys of a task for matrix units (1.8 MiB at D = 64), of which 256 are computed at a time. Fewer keys
+/// would make more tasks, each of which packs the queries again.
 inline constexpr core::Index matrix_panel_keys = 2048;
 
-/// Query rows, times heads, that are computed with a task's keys at a time (a chunk). The number is not critical: 48
-/// and 192 are within 2 %.
+/// Backward: query rows, times heads, that are computed with a task's keys at a time (a chunk). The number is not
+/// critical: 48 and 192 are within 2 %.
 inline constexpr core::Index host_query_chunk = 96;
 
 /// The same for matrix units, in bytes: packed operands, dq and dS of a chunk's rows stay in the second-level cache
-/// while they are computed with a task's keys. These are 800 rows at D = 64 and 512 at D = 128.
+/// while they are computed with a task's keys. In precision bfloat16 these are 832 rows at D = 64 and 512 at D = 128.
 inline constexpr core::Index matrix_chunk_bytes = 1024 * 1024;
 
 /// Number of comb indices in a block of query rows (GradientViews). This number changes bits. The errors of sums of n
-/// terms (measured: 8,192 and 65,536) are smallest if a block has about sqrt(n) terms. With this number a chunk of one
-/// head is one block.
+/// terms (measured for n = 8,192 and 65,536) are smallest if a block has about sqrt(n) terms. With this number a block
+/// of rows is one chunk if an item has one head.
 inline constexpr core::Index host_sum_rows = host_query_chunk;
 
-/// If there are too few tasks for the threads: the fewest keys of a backward task. 96 keys cost 7 %, measured as for
-/// host_key_panel_bytes.
+/// Backward: if there are too few tasks for the threads, a task has at least this many keys. The pass is 7 % slower
+/// with 96 keys, measured as for host_key_panel_bytes.
 inline constexpr core::Index host_min_task_keys = 192;
 
-/// If rows are computed block after block: bytes of a block's accumulators per thread. A block then has 16 tasks of
-/// full size per thread, so keys are packed no more often than without blocks, and threads end at about the same time.
-/// 24 blocks of 262,144 rows (4 heads of 64, float16, 4 pairs, one thread) took 5.81 CPU seconds, all rows at once 5.83
-/// (medians of three).
+/// Forward: if rows are computed block after block, bytes of a block's accumulators per thread. A block then has 16
+/// tasks of full size per thread, so keys are packed no more often than without blocks, and threads end at about the
+/// same time. 262,144 rows (4 heads of 64, float16, 4 pairs, one thread) took 5.81 CPU seconds in 24 blocks, and 5.83
+/// all at once (medians of three).
 inline constexpr core::Index host_block_bytes = 8 * 1024 * 1024;
 
-/// Backward, if batch entries are many and short: bytes per thread of dq, dk and dv of a block of entries.
+/// Backward: if batch entries are many and short, a block of entries has this many bytes of dq, dk and dv per thread.
 inline constexpr core::Index host_entries_bytes = 2 * 1024 * 1024;
 
 /// On a device: bytes of accumulators (forward) or sums (backward) of a block, for the whole device.
 inline constexpr core::Index device_block_bytes = 64 * 1024 * 1024;
 
 /// For few query rows and many keys (key_parts()). host_wanted_tasks: how many tasks there should be, enough for the
-/// threads of a large node. host_part_keys: the fewest keys of a part. host_parts_bytes: the most bytes of all parts'
-/// states and copies of q. These numbers change bits. For 64 rows on one thread, parts of 4,166 keys cost 2 %, of 8,333
-/// and of 12,500 keys 1 % (D = 64, float32).
+/// threads of a large node. host_part_keys: the smallest number of keys of a part. host_parts_bytes: limit for the
+/// bytes of all parts' query rows and sums. These numbers change bits. For 64 rows on one thread, cutting the keys
+/// costs 2 % with parts of 4,166 keys, and 1 % with parts of 8,333 or 12,500 keys (D = 64, float32).
 inline constexpr core::Index host_wanted_tasks = 64;
 inline constexpr core::Index host_part_keys = 8192;
 inline constexpr core::Index host_parts_bytes = 32 * 1024 * 1024;

@@ -11,7 +11,7 @@ using core::Index;
 
 Index last(const StridedRows& rows) { return rows.first + (rows.count - 1) * rows.stride; }
 
-/// Adds the pair {later, earlier} for any two lists that have a row in common.
+/// Appends the pair {later, earlier} of list numbers for any two lists that have a row in common.
 void add_meetings(const std::vector<StridedRows>& lists, std::vector<std::pair<std::size_t, std::size_t>>& meetings) {
   std::vector<std::size_t> by_first(lists.size());
   std::iota(by_first.begin(), by_first.end(), std::size_t(0));

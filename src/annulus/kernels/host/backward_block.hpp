@@ -42,8 +42,8 @@ ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Vec<Number<T
   }
 }
 
-/// Multiplies MR rows of q (or dout), as QueryChunk has them, by a panel of keys (or values): c[i][...] +=
-/// sum_d rows[i][d] * panel[d][...], d ascending. One loop runs over all slabs, so that GCC keeps c in registers.
+/// Multiplies MR rows of q (or dout), as QueryChunk has them, by a panel of keys (or values): c[i][...] += sum_d
+/// rows[i][d] * panel[d][...], d ascending. One loop runs over all slabs, so that GCC keeps c in registers.
 ///   rows [slab][capacity][NR]; `rows` points to the first of the MR rows   panel [depth][NR]
 template <class T, int NV>
 ANNULUS_INLINE void row_times_panel(const T* rows, std::int64_t slab_stride, const T* panel, int depth,

@@ -1,14 +1,15 @@
 // The arguments of the backward tiles. This header has plain data only, because files with different compiler flags
 // include it (tile_functions.hpp).
 //
-// Let s2 = scale * log2(e) * q.k and P = factor * 2^(s2 - shift) (normalizer.hpp). With G =
-// factor * output_scale * dout, delta' = factor * delta and Q = scale * log2(e) * q, a tile computes five products:
-//   S = Q K^T    E = 2^(S - shift)    dP = G V^T    dS = E (dP - delta')
-//   dV += E^T G    dK += dS^T Q    dQ += dS K
-// E is P without the row's factor. G and delta', which also belong to the row, contain this factor instead: there it
-// costs nothing. So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
+// Let s2 = scale * log2(e) * q.k and P = factor * 2^(s2 - shift) (normalizer.hpp). If words are numbers, rows are
+// packed as q' = scale * log2(e) * q and dout' = factor * output_scale * dout, and delta' = factor * delta. The five
+// products:
+//   S = q' K^T    E = 2^(S - shift)    dP = dout' V^T    dS = E (dP - delta')
+//   dV += E^T dout'    dK += dS^T q'    dQ += dS K
+// E is P without the row's factor. dout' and delta' contain this factor instead, where it costs nothing. So
+// accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
 //
-// In precision bfloat16, panels hold the stored numbers, without the factors that are in Q and G:
+// In precision bfloat16 words are pairs, which hold numbers as they are stored, q and dout:
 //   S = score_factor * q K^T    P = factor * output_scale * 2^(S - shift)    dS = P (dout V^T - delta / output_scale)
 //   dV += P^T dout    dK += dS^T q    dQ += dS K
 // P and dS are rounded to bfloat16 for the last three products. Accumulators of dk hold dk / scale. The set amx has its
@@ -20,9 +21,9 @@
 
 namespace annulus::kernels::host {
 
-/// Query rows for which E is made: up to `capacity` rows, each a (query row, head) pair, private to a thread. Their D
-/// numbers are cut into slabs of NR words (TileFunctions::column_block):
-///   queries     [slab][capacity][NR]    Q, NR words of a row per slab; padding rows, up to `rows`, are zero
+/// Rows for which E is made, at most `capacity`, private to a thread. Each is a (query row, head) pair. Their D numbers
+/// are cut into slabs of NR words (TileFunctions::column_block):
+///   queries     [slab][capacity][NR]    q' (pairs: q); padding rows, up to `rows`, are zero
 ///   shift       [capacity]              +inf for rows that add nothing
 ///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; from row to row, begin and
 ///                                       end never fall
@@ -47,16 +48,16 @@ struct ScoreKeys {
   int capacity;  // a multiple of key_panel
 };
 
-/// Extends ScoreRows by what gradients need. G has one column for each of the Dv numbers of a value:
-///   dout     [slab][capacity][NR]     G; padding rows are zero, as in queries
+/// Extends ScoreRows by what gradients need. A row of dout has as many numbers as a value, Dv:
+///   dout     [slab][capacity][NR]     dout' (pairs: dout); padding rows are zero, as in queries
 ///   dq       [group][slab][MR][NR]    groups of MR rows; null: not wanted
-///   added_queries, added_dout         queries and dout in the form from which dK and dV are made. Numbers: the same
-///            memory; pairs: [slab][capacity / 2][NR], where a word has numbers of two successive rows
-///   delta    [capacity]               delta'; for pairs delta / output_scale
-///   factors  [capacity]               factor * output_scale, by which dout (numbers) or E (pairs) is multiplied
-///   finite                            queries and dout are finite: then weight 0 leaves out a key that is not seen
+///   added_queries, added_dout         queries and dout as factors of dK and dV. If words are numbers: the same memory;
+///            pairs: [slab][capacity / 2][NR], where a word has numbers of two successive rows
+///   delta    [capacity]               delta' (pairs: delta / output_scale)
+///   factors  [capacity]               factor * output_scale, by which dout (pairs: E) is multiplied
+///   finite                            queries and dout are finite: then weight 0 is enough to leave out an unseen key
 ///   ends                              the chunk's last row is the last row of a block of rows (GradientViews)
-///   by_granules                       matrix units: terms are added to dk, dv 32 rows at a time, not chunk by chunk
+///   by_granules                       matrix units add terms to dk and dv 32 rows at a time, not a chunk at a time
 template <class T>
 struct QueryChunk : ScoreRows<T> {
   int value_dim;
@@ -76,7 +77,7 @@ struct QueryChunk : ScoreRows<T> {
 ///   key_rows  [slab][capacity][NR]     NR columns side by side. Pairs: [slab][capacity / 2][NR], where a word has
 ///                                      numbers of two successive keys
 ///   dk, dv    [block][slab][MR][NR]    blocks of MR keys that cover `capacity`; null: not wanted
-///   begun_dk, begun_dv                 terms of an unfinished block of rows; null: each chunk is a block
+///   begun_dk, begun_dv                 terms of an unfinished block of rows; null: each chunk is a block of rows
 ///   open      [block]                  whether begun_dk and begun_dv may be nonzero for the block's MR keys
 ///   finite                             all numbers of key_rows are finite
 template <class T>
@@ -91,12 +92,12 @@ struct KeyChunk : ScoreKeys<T> {
   bool finite;
 };
 
-/// The memory in which the statistics of the weights E of one ScoreRows and one ScoreKeys are collected.
+/// The memory in which statistics of the weights E of some rows (ScoreRows) and keys (ScoreKeys) are added up.
 ///   received    [slots][capacity of the keys]    sums of factor * E, a slot for each query head of the key/value head
 ///   slots       [capacity of the queries]        the slot of each row
 ///   factors     [capacity of the queries]        the factor of each row
-///   thresholds  [capacity of the queries]        admit() is called for a row's weights E above the row's threshold,
-///                                                which is at least 0; admit() may raise the threshold
+///   thresholds  [capacity of the queries]        admit() is called for each weight E above its row's threshold, which
+///                                                is at least 0; admit() may raise the threshold
 template <class T>
 struct StatisticSums {
   double* received;
@@ -108,9 +109,10 @@ struct StatisticSums {
   const RuledPairs<T>* rule = nullptr;  // for the rows and keys of the chunks
 };
 
-/// P (if words are numbers: E) and dS of one tile, which stay in the caches from product to product.
+/// P (if words are numbers: E) and dS of one tile. They stay in the caches from the products that make them to those
+/// that read them.
 ///   p, ds    [capacity of the queries][strip_stride]      pairs: two rows share a word, [capacity / 2][strip_stride]
-///   ds_rows  dS again. Numbers: ds itself; pairs: two keys share a word, [capacity][strip_stride / 2]
+///   ds_rows  dS as factor of dQ. Numbers: ds itself; pairs: two keys share a word, [capacity][strip_stride / 2]
 ///   weights  [MR][strip_stride]                           pairs: E of the current MR rows; numbers: null
 template <class T>
 struct Strips {

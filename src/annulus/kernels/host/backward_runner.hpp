@@ -1,5 +1,5 @@
-// Computes the gradients of one task's keys and of the query rows that see these keys, for KeyTasks
-// (attend_backward()).
+// Adds to the gradients of one task's keys and of the query rows that see these keys. KeyTasks uses this for
+// attend_backward().
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ struct BackwardMemory {
   RuledPairs<N> rule = {};
 };
 
-/// The `Sums` of KeyTasks for gradients: adds to accumulators in memory. One object serves all threads.
+/// The `Sums` of KeyTasks for gradients: adds to the accumulators of GradientViews. One object serves all threads.
 template <class T>
 class GradientSums {
  public:
@@ -144,7 +144,7 @@ class GradientSums {
     pack_added(w.others, q.rows, q.value_dim, q.capacity / kPerWord<T>, {q.factors, 1}, q.added_dout);
   }
 
-  /// Adds the chunk's (row, key) pairs to the sums. Tasks of higher keys have already finished with these rows.
+  /// Adds the terms of the chunk's (row, key) pairs. Tasks of higher keys have already finished with these rows.
   void add(Index count, Memory& w) const {
     const bool wanted = w.queries.dq != nullptr;
     if (wanted) tiles_.load_query_sums(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);

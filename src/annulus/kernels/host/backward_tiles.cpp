@@ -8,13 +8,13 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// Returns the address of a row's dS if words are pairs. This dS has 16 bits for each key.
+/// Returns where a row of Strips::ds_rows begins if words are pairs. It has 16 bits for each key.
 ANNULUS_INLINE std::uint16_t* halves_of_row(const Strips<BFloat16Pair>& strips, int row) {
   void* const first = strips.ds_rows + std::int64_t(row) * kStripStride<BFloat16Pair> / 2;
   return static_cast<std::uint16_t*>(first);
 }
 
-/// Computes P and dS of MR rows for the keys [from, from + NV vectors) of a tile.
+/// Computes P (if words are numbers: E) and dS of MR rows for NV vectors of keys; the first is key `from` of the tile.
 template <class T, int NV, bool kMasked, class Rule>
 ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile,
                                int from, Rule rule) {
@@ -58,8 +58,7 @@ void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
 
 /// For each block of MR keys of a tile:
 ///   rows    query rows of the chunk that see at least one of the keys, rounded to whole steps of kUnrolledRows
-///   ended   keys whose terms are added to `sums` after this chunk (KeySums). If each chunk is a block of rows, these
-///           are all keys. Otherwise, if a block of rows ends with the chunk, they are the keys that its last row sees
+///   ended   KeySums::ended, counted from the block's first key
 struct KeyBlocks {
   Range rows[kTileKeys / kRowBlock];
   Range ended[kTileKeys / kRowBlock];
@@ -91,7 +90,7 @@ ANNULUS_INLINE KeySums<N> sums_at(N* sums, N* begun, std::int64_t at, bool is_op
   return {sums + at, begun == nullptr ? nullptr : begun + at, is_open, ended};
 }
 
-/// Adds P^T G (or dS^T Q) to one slab of dV (or dK) of a tile's keys, block after block of MR keys.
+/// Adds P^T dout (or dS^T q) to one slab of dV (or dK) of a tile's keys, block after block of MR keys.
 template <class T, int NV>
 ANNULUS_INLINE void add_to_slab(const KeyBlocks& blocks, const T* p, const T* b, int keys, int block_stride,
                                 const bool* open, Number<T>* sums, Number<T>* begun) {
@@ -115,7 +114,7 @@ ANNULUS_INLINE void keep_open(const KeyBlocks& blocks, const KeyChunk<T>& k, int
   }
 }
 
-/// Adds to dV and dK of a tile. A slab of G (or Q) stays in the first-level cache while all keys of the tile use it.
+/// Adds to dV and dK of a tile. A slab of dout (or q) stays in the first-level cache while all keys of the tile use it.
 template <class T>
 void add_to_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int tile, int keys) {
   constexpr int nr = kKeyBlock<T>;
@@ -165,7 +164,7 @@ ANNULUS_INLINE bool sees(const QueryChunk<T>& q, int row, int key) {
 }
 
 /// Adds the terms of the rows that see key number `key` of the chunk to one vector of columns of the key's dV (or dK).
-///   p [rows][kStripStride], from the key on   b [rows][NR], from the first of the columns on
+///   p [words][kStripStride]; `p` points to the key   b [words][NR]; `b` points to the first of the columns
 template <class T>
 ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* p, const T* b,
                                       const KeySums<Number<T>>& to) {
@@ -179,8 +178,8 @@ ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* 
   end_terms<T>(to, terms);
 }
 
-/// Replaces add_to_keys() if some numbers of G or Q are not finite. It leaves out keys that a row does not see, because
-/// their weight 0 times infinity is NaN.
+/// Replaces add_to_keys() if some numbers of dout or q are not finite. It leaves out keys that a row does not see,
+/// because their weight 0 times infinity is NaN.
 template <class T>
 __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips,
                                                 int tile, int keys) {
@@ -208,7 +207,7 @@ __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const Ke
 }
 
 /// Adds the keys of a tile that a row sees, in descending order, to one vector of columns of the row's dQ.
-///   ds [keys], of this row   b [keys][NR], from the first of the columns on
+///   ds [words], of this row   b [words][NR]; `b` points to the first of the columns
 template <class T>
 ANNULUS_INLINE void add_keys_seen(const QueryChunk<T>& q, int row, int tile, int keys, const T* ds, const T* b,
                                   Number<T>* acc) {
@@ -221,7 +220,7 @@ ANNULUS_INLINE void add_keys_seen(const QueryChunk<T>& q, int row, int tile, int
   store(acc, sum);
 }
 
-/// Replaces add_to_queries() if some numbers of K are not finite.
+/// Replaces add_to_queries() if some numbers of K are not finite; leaves out keys that a row does not see.
 template <class T>
 __attribute__((noinline)) void add_to_queries_seen(const QueryChunk<T>& q, const KeyChunk<T>& k,
                                                    const Strips<T>& strips, int tile, int keys) {

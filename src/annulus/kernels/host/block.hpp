@@ -1,5 +1,6 @@
-// The register-blocked matrix product of the forward pass, with query rows across the lanes of a vector. The other
-// factor is broadcast: a number of a key (scores), or a number of a column of the values (outputs).
+// One matrix product, blocked for registers, serves both products of the forward pass. Query rows lie across the lanes
+// of vectors. Each number of the other factor is broadcast to all lanes: for scores it is a number of a key, for
+// outputs a number of a column of the values.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -9,9 +10,9 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// C columns of products for NV vectors of rows: c[j][v] += sum_k rows[k][v] * columns[j][k], k ascending (in a pair
-/// the odd number first).
-///   rows [count][kRows], from the first of the vectors on   columns [C][stride]
+/// Multiplies NV vectors of rows by C columns: c[j][v] += sum_k rows[k][v] * columns[j][k], k ascending (in a pair the
+/// odd number first).
+///   rows [count][kRows]; `rows` points to the first of the vectors   columns [C][stride]
 template <class T, int kRows, int C, int NV>
 ANNULUS_INLINE void add_column_products(const T* rows, const T* columns, int stride, int count,
                                         Vec<Number<T>> (&c)[C][NV]) {
@@ -46,8 +47,8 @@ ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKe
   }
 }
 
-/// Stores the scores of NV vectors of rows against kScoreKeys keys, after a rule (ruled_scores.hpp) has changed them.
-/// With kMaximum, row_max is raised to the rows' largest scores.
+/// Computes the scores of NV vectors of rows and kScoreKeys keys, changes them by the rule (ruled_scores.hpp), and
+/// stores them. With kMaximum, row_max is raised to the rows' largest scores.
 ///   queries [depth][kQueryBlock]   keys [kScoreKeys][depth]
 ///   strip [kScoreKeys][kGroupRows]
 template <class T, int NV, bool kMaximum, class Rule>
@@ -77,7 +78,7 @@ struct StandingRows {
   Vec<T> shift[NV];      // m - bias
   Vec<T> sum[NV];        // weights are added to it, key after key
   Vec<T> score_sum[NV];  // with kEntropy: weights times scores are added to it
-  Vec<T> most[NV];       // the largest score, to check that no m must rise
+  Vec<T> most[NV];       // the largest of m and the scores: if it is above m, m must rise
 };
 
 /// True if weight_block() is faster than score_block() and then weigh_rows(). For doubles in 16 registers
@@ -87,8 +88,8 @@ constexpr bool kWeighsAtOnce = kVectorRegisters == 32 || sizeof(T) == 4;
 
 /// Like score_block(), but stores weights 2^(score - shift), computed while scores are in registers. This is 2 to 4 %
 /// faster than storing scores first (float, D = 64, no mask), because part of exp2 runs at the same time as the next
-/// block's multiply-adds, and every number is stored once. Spreading exp2 over the next block's product in the source
-/// gains no more, because GCC then spills accumulators or addresses. The same in assembly gained 1 to 2 %.
+/// block's multiply-adds, and every number is stored once. Interleaving exp2 with the next block's product gains
+/// nothing more in C++, because GCC then spills accumulators or addresses; in assembly it gained 1 to 2 %.
 ///   strip [kScoreKeys / kPerWord][kGroupRows]
 template <class T, int NV, bool kEntropy, class Rule>
 __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int depth, Number<T> factor, T* strip,
@@ -129,7 +130,7 @@ __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int
   for (int v = 0; v < NV; ++v) rows.sum[v] = sum[v];
 }
 
-/// Adds the weighted values of `words` words of keys to C columns of NV vectors of rows, one key after another:
+/// Adds weights times values of keys (`words` words of them) to C columns of NV vectors of rows, one key after another:
 /// acc[i][...] += sum_j weights[j][...] * values[i][j].
 ///   weights [words][kGroupRows]   values [C][stride]   acc [C][kGroupRows]
 template <class T, int C, int NV>

@@ -39,7 +39,7 @@ ANNULUS_INLINE Pack<float, N> widen(Shorts<N> x, const HalfBits*) {
                                  select<N>(special, 0x7f800000u | (rest & 0x3ffu) << 13, bits_as<Words<N>>(scaled)));
 }
 
-/// x rounded to bfloat16, which is the upper half of each result; the lower half may hold anything.
+/// Returns x rounded to bfloat16 in the upper half of each lane; the lower half may hold anything.
 template <int N>
 ANNULUS_INLINE Words<N> rounded_bits(Pack<float, N> x) {
   const auto u = bits_as<Words<N>>(x);

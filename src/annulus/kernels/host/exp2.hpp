@@ -12,8 +12,8 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
 // AVX-512 has instructions for both steps: VREDUCE makes r = x - floor(x), in [0, 1), and VSCALEF multiplies 2^r by
 // 2^floor(x - shift). x - shift is rounded down, so that floor(x - shift) is floor(x) - shift; rounding to nearest
-// could reach the next integer. Weights below the normal numbers become 0, as on other machines. The relative minimax
-// polynomial of degree 5 with c0 = 1 on [0, 1] has an error of 8.2e-8.
+// could reach the next integer. Weights below the normal numbers become 0, as on other machines. In float, 2^r is the
+// minimax polynomial of degree 5 with c0 = 1 on [0, 1], whose relative error is at most 8.2e-8.
 constexpr float kExp2Float[] = {1.f,
                                 0.69315131187254986f,
                                 0.24016444961110428f,
@@ -23,7 +23,8 @@ constexpr float kExp2Float[] = {1.f,
 
 // In double r = k / 16 + s. 2^(k/16) comes from a table that one instruction reads. 2^s on [0, 1/16) is a polynomial of
 // degree 6 with c0 = 1 and an error of 7.6e-18. Both are rounded once, so the error of 2^r is at most 1.1 units in the
-// last place. Degree 11, as on other machines, would take 4 more multiply-adds: 2 % of the forward pass at D = 64.
+// last place. A polynomial of degree 11 without a table, as on other machines, would take 4 more multiply-adds, 2 % of
+// the time of the forward pass at D = 64.
 alignas(kVectorBytes) constexpr double kSixteenths[] = {1.0,
                                                         1.0442737824274138,
                                                         1.0905077326652577,
@@ -78,14 +79,14 @@ ANNULUS_INLINE Doubles times_power(Doubles p, Doubles x) {
 
 #else
 
-// r = x - rint(x) is in [-1/2, 1/2]. The relative minimax polynomial of degree 5 with c0 = 1 has an error of 1.5e-7,
-// that of degree 11 an error of 3.1e-18.
+// r = x - rint(x) is in [-1/2, 1/2]. 2^r is a minimax polynomial with c0 = 1. In float it has degree 5 and a relative
+// error of at most 1.5e-7; in double it has degree 11 and an error of at most 3.1e-18.
 //
 // 2^r may be less than 1. So `smallest`, the smallest n - shift of a weight above 0, is one above the exponent of the
 // smallest normal number. Adding `rounder` = 3/2 * 2^(mantissa bits) rounds a number to an integer, with ties to even,
 // and leaves the integer in the low bits of the sum. For large |x| this is too coarse, so round_to_integer() uses the
-// machine's own rounding. If there is none, round_to_integer() adds `rounder` to small numbers, |x| < rounder / 4, and
-// returns other numbers as they are.
+// machine's own instruction. If there is none, it adds and subtracts `rounder` if |x| < rounder / 4, and returns other
+// numbers as they are.
 template <class T>
 struct Format;
 template <>
@@ -145,7 +146,7 @@ ANNULUS_INLINE void polynomial(const T (&c)[kCount], const Vec<T> (&r)[N], Vec<T
 }
 
 #if defined(__AVX512F__)
-/// p[i] = 2^(x[i] - floor(x[i])).
+/// Sets p[i] = 2^(x[i] - floor(x[i])).
 template <int N>
 ANNULUS_INLINE void exp2_of_fractions(const Floats (&x)[N], Floats (&p)[N]) {
   Floats r[N];
@@ -185,7 +186,7 @@ ANNULUS_INLINE void exp2_of(Vec<T> (&x)[N], Vec<T> shift) {
 #endif
 }
 
-/// x[i] = 2^x[i].
+/// Sets x[i] = 2^x[i].
 template <class T, int N>
 ANNULUS_INLINE void exp2_of(Vec<T> (&x)[N]) {
   exp2_of<T>(x, broadcast(T(0)));

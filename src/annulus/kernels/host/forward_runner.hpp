@@ -1,4 +1,4 @@
-// Runs forward tasks. A task packs its queries, then packs keys tile by tile and adds each tile to the softmax.
+// Runs forward tasks. A task packs its queries, then packs keys tile by tile and adds each tile to the running softmax.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using core::TensorView;
 using core::WorkItem;
 using core::WorkList;
 
-/// A row of zeros, packed in place of rows that do not exist. Zero bytes are the number 0 in every storage type.
+/// A row of zeros, packed instead of rows that do not exist. Zero bytes are the number 0 in every storage type.
 alignas(64) inline constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = {};
 
 /// Sizes of panels and tiles for head sizes D and Dv; see QueryPanels and KeyTile.
@@ -45,14 +45,14 @@ struct ForwardLayout {
   }
   static Index whole_steps(Index count, Index step) { return core::ceil_div(count, step) * step; }
 
-  Index depth;  // words of a row
-  Index columns;
+  Index depth;      // words of a row of q or k
+  Index columns;    // columns of values and accumulators, padded
   Index tile_keys;  // keys of a tile
   Index max_rows;   // (query row, head) pairs of a task
 };
 
-/// A thread's memory for one task of `rows` (query row, head) pairs, ordered by row, then by head. So pairs ascend in
-/// t.
+/// A thread's memory for one task of `rows` rows. Each is a (query row, head) pair; they are ordered by query row, then
+/// by head, so t ascends.
 template <class T>
 struct ForwardMemory {
   ForwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const ForwardLayout<T>& layout, Index rows,
@@ -111,7 +111,7 @@ class ForwardRunner {
   void run(const Task& task, const Poll& poll) {
     Work w = start(task);
     const WorkItem& item = work_.items[task.item];
-    RowWalk keys(work_, item.key);  // goes to the rows to prefetch, the last ones: tiles take the last keys first
+    RowWalk keys(work_, item.key);  // prefetch the last rows that the task sees: tiles take the last keys first
     keys.skip(std::max<Index>(0, item.key.count - task.key_begin - tuning::host_rows_ahead));
     const Index key_rows = item.key.count - task.key_begin;
     ask_for_rows(operands_.k, task.batch, item.kv_head, w.panels.head_dim, keys, key_rows);
@@ -131,10 +131,10 @@ class ForwardRunner {
   using Work = ForwardMemory<T>;
   using N = Number<T>;
 
-  /// Returns the position at which the first tile of keys begins. It is the start of a granule, even if some rows of
-  /// this granule do not exist or are not seen. Granules are counted from the first row of the piece, which has the
-  /// last position (t descends). Worked example: if 70 keys are cut into granules of 32, granules begin at positions
-  /// -26, 6 and 38.
+  /// Returns the position at which the first tile of keys begins. A granule begins there, even if some keys of this
+  /// granule do not exist or are not seen. Granules are counted from the first row of the piece, which has the last
+  /// position, because t descends from position to position. Worked example: if 70 keys are cut into granules of 32,
+  /// granules begin at positions -26, 6 and 38.
   Index first_tile(const Task& task) const {
     const Index step = tiles_.key_granule, keys = work_.items[task.item].key.count;
     const Index missing = core::ceil_div(keys, step) * step - keys;
@@ -224,7 +224,7 @@ class ForwardRunner {
   }
 
   /// Packs the keys at positions [first, first + tile_keys) of the piece, up to the task's last key. Positions below 0
-  /// get zeros. The walk ascends in t, but positions descend in t. So the last address is set first.
+  /// get zeros. The walk goes to higher t, but a higher position has a lower t. So the last address is set first.
   void load_keys(const Task& task, Index first, Work& w) const {
     const WorkItem& item = work_.items[task.item];
     const Index count = std::min(layout_.tile_keys, task.key_end - first);

@@ -3,8 +3,8 @@
 // strips of kStripKeys keys. For each group and strip, these steps follow one another:
 //   scores -> running maximum -> weights -> accumulator
 // The strip of scores stays in the first-level cache. Running maxima hardly ever rise after the first strips
-// (online_softmax.hpp). So if rows see all keys of a strip, their weights are computed at once, with the current
-// maxima. If a maximum has to rise, the strip is computed again, in the steps above.
+// (online_softmax.hpp). So if rows see all keys of a strip, weights are computed directly with the current maxima, and
+// scores are not stored. If a maximum must rise, the strip is computed again, in the steps above.
 #include "annulus/kernels/host/forward_tiles.hpp"
 
 #include "annulus/kernels/host/block.hpp"
@@ -13,7 +13,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// A range of keys of a strip, counted from the strip's first key.
+/// Keys begin ... end - 1, counted from the strip's first key.
 struct Range {
   int begin;
   int end;
@@ -31,7 +31,7 @@ struct Strip {
   const QueryPanels<T>& panels;
   std::int64_t first_row;  // of the group
   std::int64_t first_key;  // position in the piece
-  int rows;                // rows of the group that exist; padding rows see what the last row sees
+  int rows;                // rows of the group that exist; padding rows count as if they saw what the last row sees
   int keys;
   bool finite;        // whether all values of the tile are finite
   Number<T>* scores;  // [kStripKeys][kGroupRows]
@@ -91,8 +91,8 @@ ANNULUS_INLINE Vec<Number<T>> mask_scores(const Strip<T>& strip, int v, int from
   return most;
 }
 
-/// Computes scores of NV (or `vectors`) vectors of a query block against kScoreKeys keys. If all rows see all of these
-/// keys, raises `most` to the rows' largest scores. Otherwise the caller must first mask the scores, then raise `most`.
+/// Computes scores of NV (or `vectors`) vectors of rows and kScoreKeys keys. If all rows see all of these keys
+/// (`all_see`), raises `most` to the rows' largest scores. Otherwise the caller must mask the scores and raise `most`.
 template <class T, int NV, class Rule>
 ANNULUS_INLINE void score_some(const T* queries, const T* keys, int depth, Number<T> factor, Number<T>* scores,
                                Vec<Number<T>>* most, Rule rule, bool all_see) {
@@ -109,9 +109,9 @@ ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, Nu
   score_some<T, 1>(queries, keys, depth, factor, scores, most, rule, all_see);
 }
 
-/// Computes scores of query block number `block` of the group for the strip's keys, masked where a row does not see a
-/// key. `most` gets the rows' maxima; `visible` has the keys that the rows of each vector see. Example: AVX-512, 48
-/// rows, causal, keys in descending order: only the last vector of rows sees the first keys.
+/// Computes scores of query block number `block` of the group and the strip's keys. If a row does not see a key, its
+/// score is -inf. Raises `most` to the rows' largest scores. `visible` has the keys that some row of each vector sees.
+/// Example: AVX-512, 48 rows, causal, keys in descending order: only the last vector of rows sees the first keys.
 template <class T, class Rule>
 ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T* keys, int depth, const Range* visible,
                                       Vec<Number<T>>* most, Rule rule) {
@@ -139,8 +139,8 @@ ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T*
 }
 
 /// Returns how many columns of the values the next block takes if `columns` columns are left. Blocks have about equal
-/// size, so that no block has too few accumulators to keep the multiply-adds busy. Example for AVX2, where a block has
-/// at most 6 columns: 32 = 6 + 6 + 6 + 6 + 4 + 4
+/// size, because the multiply-adds of a block with few accumulators would wait for each other. Example for AVX2, where
+/// a block has at most 6 columns: 32 = 6 + 6 + 6 + 6 + 4 + 4
 ANNULUS_INLINE int next_columns(int columns) {
   const int blocks = (columns + kScoreKeys - 1) / kScoreKeys;
   return round_up((columns + blocks - 1) / blocks, kColumnStep);
@@ -156,14 +156,15 @@ ANNULUS_INLINE void add_columns(int columns, const T* weights, const T* values, 
   value_block<T, 2, NV>(weights, values, stride, words, acc);
 }
 
-/// Words [begin, end) of a strip's keys. The vectors [first, last) of rows see all of these words.
+/// Words [begin, end) of a strip's keys, and the vectors [first, last) of rows that see them.
 struct Span {
   int begin, end, first, last;
 };
 
-/// Appends the spans of words that the vectors of a query block see of a strip, in ascending order. v0 is the block's
-/// first vector. From one row to the next, begin and end never rise, so the vectors that see a key follow one another.
-/// Example: AVX-512, 48 rows, causal, keys in descending order: only the last vector of rows sees the first span.
+/// Cuts the words of a strip into spans, each seen by the same vectors of a query block, and appends the spans in
+/// ascending order. v0 is the block's first vector. From one row to the next, begin and end never rise, so the vectors
+/// that see a word follow one another. Example: AVX-512, 48 rows, causal, keys in descending order: only the last
+/// vector of rows sees the first span.
 ANNULUS_INLINE Span* append_spans(const Range* visible, int v0, Span* to) {
   const int v_end = v0 + kQueryVectors;
   for (int at = 0;; at = to++->end) {
@@ -187,8 +188,8 @@ ANNULUS_INLINE Span* append_spans(const Range* visible, int v0, Span* to) {
   }
 }
 
-/// Adds the weighted values of a strip to the accumulators of its group. `visible` has the words of keys that each
-/// vector of rows sees.
+/// Adds weights times values of a strip to the accumulators of its group. `visible` has the words of keys that some row
+/// of each vector sees.
 template <class T>
 ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, const T* values, int stride,
                                Number<T>* acc) {
@@ -245,8 +246,8 @@ __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Rang
 }
 
 /// Computes weights of query block number `block` with the current maxima. All rows of the block must see all of the
-/// strip's keys. Returns false if a row has no maximum yet, if a maximum must rise, or if a bias makes this likely. In
-/// these cases only the strip's weights have changed.
+/// strip's keys. Returns false if a row has no maximum yet, if a maximum must rise, or if a bias makes this likely.
+/// Then maxima and sums are unchanged, and the weights in memory are useless.
 template <class T, bool kEntropy, class Rule>
 ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* keys, int depth, Rule rule) {
   using N = Number<T>;

@@ -26,8 +26,8 @@ void check_head_dim(const core::Shape& shape) {
 }
 
 /// Returns the function table of a pass for words T. With the set amx, pairs use the matrix unit's table if
-/// on_matrix_unit is true. If a factor is made of several bfloat16 numbers (parts > 1), there are no other tables. So
-/// other sets then use the table whose vector code computes the same bits.
+/// on_matrix_unit is true. If a factor is the sum of several bfloat16 numbers (parts > 1), there are only tables of
+/// MatrixUnit. So other sets then use one of these whose vector code computes the same bits.
 template <class T>
 const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit, int parts,
                                    decltype(&MatrixTiles::forward) pass) {
@@ -46,8 +46,8 @@ const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit, 
   return pass_tiles<T>(set, on_matrix_unit, parts_of(precision), &MatrixTiles::backward);
 }
 
-/// Returns how many bytes all threads take together at most, with or without the matrix unit.
-/// bytes(number, on_matrix_unit) returns what one thread takes; `number` has the word type.
+/// Returns how many bytes all threads together take at most, whether a call uses the matrix unit or not. bytes(number,
+/// on_matrix_unit) returns what one thread takes; the type of `number` is the word type.
 template <class Bytes>
 Index most_bytes(const core::Shape& shape, core::Precision precision, const Bytes& bytes) {
   const auto of = [&](bool on_matrix_unit) {
@@ -56,7 +56,7 @@ Index most_bytes(const core::Shape& shape, core::Precision precision, const Byte
   return threads() * (why_not_matrix(shape).empty() ? std::max(of(false), of(true)) : of(false));
 }
 
-/// Runs the tasks that own keys (KeyTasks); make_sums(tiles, layout) makes their object `Sums`.
+/// Runs tasks of keys (KeyTasks); make_sums(tiles, layout) returns their object `Sums`.
 template <class MakeSums>
 void run_key_tasks(const char* label, const WorkList& work, const core::Shape& shape, Index rows,
                    core::Precision precision, const std::function<void()>& poll, InstructionSet set,

@@ -22,12 +22,12 @@ using core::usable_instruction_sets;
 template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
 
-/// Computes the matrix products of instruction set amx: by the processor's matrix unit, or by vector instructions that
-/// give the same bits.
+/// The functions of one unit that can compute the matrix products of the set amx: the processor's matrix unit, or
+/// vector instructions that give the same bits.
 struct MatrixUnit : MatrixTiles {
   std::string_view name;  ///< "amx", "avx512", "avx2", "baseline"
 };
-/// Returns the matrix units that this machine can use, slowest first. All give the same bits.
+/// Returns the units that this machine can use, slowest first. All give the same bits.
 const std::vector<MatrixUnit>& usable_matrix_units();
 /// Returns the fastest unit for the set amx. For other sets, returns the fastest unit that uses vectors.
 const MatrixUnit& matrix_unit(InstructionSet set);
@@ -43,9 +43,9 @@ constexpr int parts_of(core::Precision precision) {
   return precision == core::Precision::six_bfloat16 ? 3 : precision == core::Precision::three_bfloat16 ? 2 : 1;
 }
 
-/// Calls visit(Word{}) with the word type (words.hpp) of products of this precision. Precisions three_bfloat16 and
-/// six_bfloat16 make each factor from several bfloat16 numbers. If no matrix unit computes such products, they are
-/// computed in float32, which is more exact.
+/// Calls visit(Word{}) with the word type (words.hpp) of products of this precision. `on_matrix_unit`: the call can use
+/// the tables of a MatrixUnit. Only these have products of three_bfloat16 and six_bfloat16, whose factors are sums of
+/// several bfloat16 numbers. Other calls compute such products in float32, which is more exact.
 template <class Visit>
 auto with_words(core::Precision precision, bool on_matrix_unit, Visit&& visit) {
   if (precision == core::Precision::bfloat16 || (on_matrix_unit && core::is_split(precision)))
@@ -61,7 +61,7 @@ inline int storage_index(core::DType type) {
 }
 
 /// The number of keys of a packed tile, and the number of (query row, head) pairs of a task. 0 means the size that
-/// tuning.hpp gives. Tests show that no bit of a result depends on these sizes.
+/// tuning.hpp gives. Tests choose other sizes, to check that no bit of a result depends on them.
 struct TileSizes {
   core::Index keys = 0;
   core::Index rows = 0;
@@ -100,9 +100,8 @@ core::Index host_attend_statistics_bytes(const core::Shape& shape, core::Index r
                                          core::Index pairs, core::Precision precision,
                                          InstructionSet set = best_instruction_set());
 
-/// `accumulator` and `to` are (B, S, H, D) of `shape`. An accumulator holds dq / scale, log2(e) * dk, or dv (without a
-/// factor). It is already multiplied by output_scale (backward.hpp). In precision bfloat16, an accumulator of dk holds
-/// dk / scale instead.
+/// `accumulator` and `to` are (B, S, H, D) of `shape`. An accumulator holds dq / scale, log2(e) * dk (in precision
+/// bfloat16 dk / scale), or dv. All of these contain output_scale already (backward.hpp).
 void host_finish_gradient(Gradient which, const core::Shape& shape, core::Precision precision,
                           const core::TensorView& accumulator, const core::TensorView& to, double scale,
                           InstructionSet set = best_instruction_set());

@@ -20,7 +20,7 @@ using core::TensorView;
 
 namespace {
 
-/// Calls visit(batch, row, head) for every row and head; one thread does all heads of a row. Complete on return.
+/// Calls visit(batch, row, head) for every row and head; one thread takes all heads of a row. Complete on return.
 template <class Visit>
 void for_each_vector(const char* label, const core::Shape& shape, Index rows, const Visit& visit) {
   using Space = Kokkos::DefaultHostExecutionSpace;

@@ -11,7 +11,8 @@ namespace {
 using core::Index;
 using core::RowMap;
 
-/// Appends rows [begin, end) of a map of `work` to the runs of `list`. Adds `shift` to their stored row numbers.
+/// Appends rows [begin, end) of `map`, which belongs to `work`, to the runs of `list`. Adds `shift` to their stored row
+/// numbers. Returns the map of these rows in `list`.
 RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& map, Index begin, Index end,
               Index shift) {
   RowMap part{Index(list.runs.size()), 0, std::max<Index>(0, end - begin)};
@@ -33,8 +34,8 @@ Index key_parts(const core::Shape& shape, Index rows) {
   if (shape.batch * rows * shape.kv_heads == 0) return 1;  // if ranks divide the heads, a rank may have none
   const Index tasks = shape.batch * shape.kv_heads * core::ceil_div(rows * shape.group(), tuning::host_min_task_rows);
   if (4 * tasks > tuning::host_wanted_tasks) return 1;
-  // Numbers that a row of a part needs in the backward pass: q, dq, dout, two normalizers and delta. The forward pass
-  // needs fewer: its state and q.
+  // How many numbers a row of a part needs in the backward pass: q, dq, dout, two of the normalizer, and delta. The
+  // forward pass needs fewer: its state and q.
   const Index numbers = 2 * shape.head_dim + shape.dim_of_values() + 3,
               bytes = shape.batch * rows * shape.heads * numbers * Index(sizeof(double));
   return std::max<Index>(1, std::min({core::ceil_div(tuning::host_wanted_tasks, tasks),

@@ -1,6 +1,6 @@
-// Measures the peak rate of multiply-adds. Twelve independent accumulators fill the multiply-add pipes of all known
-// processors (two pipes, latency 4 to 5 cycles). The instruction for pairs of bfloat16 has a latency of up to 8 cycles,
-// so its loop uses 24 accumulators.
+// Measures the peak rate of multiply-adds. Twelve independent accumulators keep the two multiply-add pipes of all known
+// processors busy (latency 4 to 5 cycles). The instruction for pairs of bfloat16 has a latency of up to 8 cycles, so
+// its loop uses 24 accumulators.
 #include <Kokkos_Core.hpp>
 
 #if defined(__x86_64__)
@@ -23,14 +23,15 @@ namespace {
 
 using core::InstructionSet;
 
-/// CPU seconds of the calling thread alone.
+/// Returns the CPU seconds that the calling thread has used.
 double thread_cpu_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// A loop of multiply-adds. It returns a sum over its accumulators, so that the compiler does not remove them.
+// Defines a function that runs a loop of multiply-adds. It returns a sum over its accumulators, so that the compiler
+// does not remove them.
 #define ANNULUS_PEAK(NAME, TARGET, VECTOR, FMA)                               \
   TARGET double NAME(long rounds) {                                           \
     VECTOR sum[12], x = VECTOR{} + 0.999f, y = VECTOR{} + 0.001f;             \

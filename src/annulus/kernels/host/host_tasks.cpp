@@ -11,8 +11,9 @@ using core::Index;
 using core::WorkItem;
 using core::WorkList;
 
-/// Returns about how many (query row, head, key) triples an item has. A band that is limited on one side has half of
-/// all triples. A band that is limited on both sides has at most its width of keys for each (query row, head).
+/// Returns about how many (query row, head, key) triples an item has. If its band is limited on one side, these are
+/// half of all triples. If its band is limited on both sides, each (query row, head) sees at most as many keys as the
+/// band is wide.
 Index item_cost(const WorkItem& item) {
   const Index rows = item.query.count * item.head_count, all = rows * item.key.count;
   if (item.band == core::Band::all) return all;
@@ -20,9 +21,9 @@ Index item_cost(const WorkItem& item) {
   return std::min(all / 2, rows * std::clamp<Index>(width, 0, item.key.count)) + 1;
 }
 
-/// Calls add(batch, index of the item, rows_for, tasks), which adds to `tasks`, for every batch entry and item. Returns
-/// the tasks, the most costly first. rows_for(all, least, most) returns how many of an item's `all` rows (or keys) make
-/// a task, so that every thread gets several tasks.
+/// Calls add(batch, index of the item, rows_for, tasks) for every batch entry and item; it appends to `tasks`. Returns
+/// the tasks, the most costly first. rows_for(all, least, most) returns how many of an item's `all` rows (or keys) a
+/// task should have, so that every thread gets several tasks.
 template <class AnyTask, class Add>
 std::vector<AnyTask> collect_tasks(const WorkList& work, Index batch, Index threads, const Add& add) {
   Index total = 0;
@@ -50,7 +51,7 @@ std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, 
     const WorkItem& item = work.items[i];
     const Index pairs = rows_for(item.query.count * item.head_count, tuning::host_min_task_rows, max_rows);
     const Index most = std::max<Index>(1, pairs / item.head_count);
-    // Makes tasks of about equal size, because a small last task would pack all the keys for few rows.
+    // Tasks have about equal size, because a small last task would pack all the keys for few rows.
     const Index rows = core::ceil_div(item.query.count, std::max<Index>(1, core::ceil_div(item.query.count, most)));
     RowWalk walk(work, item.query);
     SeenKeys seen(work, item);
@@ -58,8 +59,8 @@ std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, 
       const Index count = std::min(rows, item.query.count - first);
       RowWalk last = walk;
       last.skip(count - 1);
-      // t descends with the position of a key. So the first row, which sees the earliest keys, has the range that ends
-      // last, and the last row has the range that begins first.
+      // Keys are in descending order of t. So the range of the first row, which sees the earliest keys, ends last, and
+      // the range of the last row begins first.
       const Index end = seen.at(walk.next().t).end, begin = seen.at(last.next().t).begin;
       if (begin < end) tasks.push_back({b, i, first, count, begin, end, count * item.head_count * (end - begin)});
       walk = last;
@@ -75,7 +76,7 @@ std::vector<BackwardTask> make_backward_tasks(const WorkList& work, Index batch,
     const auto whole_steps = [&](Index keys) { return core::ceil_div(keys, key_step) * key_step; };
     const Index most = whole_steps(rows_for(item.key.count, tuning::host_min_task_keys, max_keys));
     const Index parts = core::ceil_div(item.key.count, most);
-    // Makes tasks of about equal size, so that no task packs all the queries for a few keys.
+    // Tasks have about equal size, so that no task packs all the queries for a few keys.
     const Index keys = whole_steps(core::ceil_div(item.key.count, parts));
     for (Index first = (item.key.count - 1) / keys * keys; first >= 0; first -= keys) {
       const Index count = std::min(keys, item.key.count - first);

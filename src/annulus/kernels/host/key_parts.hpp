@@ -1,7 +1,7 @@
-// Cuts the keys of work items into parts. A forward task without parts has all keys that its query rows see. So few
-// query rows against many keys (64 latents that read 200,000 rows) make fewer tasks than a node has threads. With parts
-// there are more tasks. Each part has a softmax state for each query row, and merge_states() merges the states of a row
-// (split-KV of FlashDecoding, Dao et al. 2023).
+// Cuts the keys of work items into parts. Without parts, a forward task has all keys that its query rows see. If there
+// are few query rows and many keys (64 latents that read 200,000 rows), there are then fewer tasks than a node has
+// threads. Parts make more tasks. Each part has a softmax state for each query row, and merge_states() merges the
+// states of a row (split-KV of FlashDecoding, Dao et al. 2023).
 //
 // Example: rows 0 ... 63 of one head, keys 0 ... 19,999, 4 parts. Row i of part p is row 64 p + i of the parts' states
 // and of a copy of q; part 0 sees the keys 15,000 ... 19,999, part 3 the keys 0 ... 4,999.
@@ -21,7 +21,7 @@ core::Index key_parts(const core::Shape& shape, core::Index rows);
 /// the most keys would be short.
 core::Index key_parts(const core::WorkList& work, core::Index most);
 
-/// Returns `work` with the keys of each item cut into `parts` parts. The result is for states of parts * rows rows.
+/// Returns `work` with the keys of each item cut into `parts` parts. Query row i of part p becomes row p * rows + i.
 core::WorkList in_parts(const core::WorkList& work, core::Index rows, core::Index parts);
 
 /// Returns a copy of a tensor of query rows for the list of in_parts(): (B, parts * rows, H, dim), where the rows are

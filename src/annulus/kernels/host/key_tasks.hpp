@@ -1,5 +1,5 @@
-// Runs tasks that own keys, for gradients or statistics. A task packs its keys and walks over the query rows that see
-// them, chunk by chunk. The tasks of an item add to a query row's results one after another, higher keys first.
+// Runs tasks of keys, for gradients or statistics. A task packs its keys and walks over the query rows that see them,
+// chunk by chunk. The tasks of an item add to a query row's results one after another, the task of the last keys first.
 #pragma once
 
 #include <algorithm>
@@ -25,12 +25,12 @@ struct RowLayout {
         row_words(core::ceil_div(depth, tiles.column_block) * tiles.column_block) {}
 
   Index numbers;
-  Index depth;  // words of a row
-  Index columns;
+  Index depth;      // words of a row in a panel
+  Index columns;    // numbers of a row of sums, padded to whole slabs
   Index row_words;  // words of a row in slabs
 };
 
-/// Sizes of panels and chunks.
+/// Sizes of the panels of a task's keys and of the chunks of its query rows.
 template <class T>
 struct BackwardLayout {
   BackwardLayout(const TileFunctions<T>& tiles, const core::Shape& shape, Index rows)
@@ -68,8 +68,8 @@ ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
 }
 
 /// A chunk: `count` (query row, head) pairs of an item, from pair number `first` on. Pairs are ordered by row, then by
-/// head. A chunk has `most` pairs, or fewer if the item or the block of rows ends earlier. A block has `block` comb
-/// indices (0: no blocks).
+/// head. A chunk has `most` pairs, or fewer if the item or a block of rows (GradientViews) ends earlier. A block has
+/// `block` comb indices (0: no blocks).
 struct ChunkRows {
   ChunkRows(const WorkItem& item, const RowWalk& walk, Index first, Index most, Index block)
       : item(item),
@@ -114,7 +114,7 @@ struct ChunkRows {
 ///   block()                            how many comb indices a block has; a chunk stays inside a block (0: no blocks)
 ///   start(task)                        packs the keys and returns the Memory
 ///   load_queries(task, rows, memory)   packs a chunk of rows; called only for chunks that see some keys
-///   add(count, memory)                 adds the chunk, after the tasks of higher keys have added the same rows
+///   add(count, memory)                 adds the chunk; the tasks of later keys have already finished with its rows
 ///   finish(memory)                     stores the results of the keys
 template <class T, class Sums>
 class KeyTasks {
@@ -156,7 +156,7 @@ class KeyTasks {
     return walk.next().t;
   }
 
-  /// Sets which of the task's keys each row of a chunk sees. Returns false if no row sees any of them.
+  /// Sets q.begin and q.end: which of the task's keys each row of a chunk sees. Returns false if no row sees any.
   bool load_ranges(const BackwardTask& task, const ChunkRows& rows, BandKeys& visible, ScoreRows<T>& q) const {
     const Index count = rows.count;
     q.rows = int(core::ceil_div(count, Index(tiles_.backward_row_step)) * tiles_.backward_row_step);

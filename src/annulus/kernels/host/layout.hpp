@@ -5,30 +5,29 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// MR. Backward: registers hold a block of MR rows x 2 vectors of accumulators, two vectors of keys (or values) and a
-/// broadcast number.
+/// MR: rows of a block of the backward pass. Registers hold a block of MR x 2 vectors of sums, two vectors of the
+/// second factor (such as keys), and a broadcast number.
 ///   16 registers: 6 x 2 + 2 + 1 = 15.   32 registers: 12 x 2 + 2 + 1 = 27.
 constexpr int kRowBlock = kVectorRegisters == 32 ? 12 : 6;
 
 template <class T>
-constexpr int kKeyBlock = 2 * kLanes<T>;  // NR
+constexpr int kKeyBlock = 2 * kLanes<T>;  // NR: keys of a panel, or columns of a slab
 
-/// Forward: query rows lie across the lanes. Registers hold a block of accumulators (3 or 2 vectors of rows x 8 or 6
-/// keys, or columns of the values), the vectors of rows, and a broadcast number.
+/// Forward: query rows lie across the lanes. Registers hold a block of sums, the vectors of rows, and a broadcast
+/// number. A block has 2 vectors of rows and 6 keys (or columns of the values), or 3 vectors of rows and 8 keys.
 ///   16 registers: 2 x 6 + 2 + 1 = 15.   32 registers: 3 x 8 + 3 + 1 = 28.
 constexpr int kQueryVectors = kVectorRegisters == 32 ? 3 : 2;
 constexpr int kScoreKeys = kVectorRegisters == 32 ? 8 : 6;
 
 template <class T>
-constexpr int kQueryBlock = kQueryVectors* kLanes<T>;  // W
+constexpr int kQueryBlock = kQueryVectors* kLanes<T>;  // W: rows of a block of scores
 
-/// The number of columns of accumulators is a multiple of this, because a column alone would wait for its own
-/// multiply-adds.
+/// The number of columns of accumulators is a multiple of this, because the multiply-adds of a single column would wait
+/// for each other.
 constexpr int kColumnStep = 2;
 
-/// Rows of a group, which uses one strip of scores at a time: 48 in float and 24 in double, which are three cache
-/// lines. These rows fill whole query blocks in every instruction set (3 vectors on AVX-512, 6 on AVX2, 12 on NEON and
-/// SSE2).
+/// G: rows of a group (QueryPanels), 48 in float and 24 in double, which are three cache lines. These rows fill whole
+/// query blocks in every instruction set: they are 3 vectors on AVX-512, 6 on AVX2, 12 on NEON and SSE2.
 template <class T>
 constexpr int kGroupRows = 192 / int(sizeof(Number<T>));
 template <class T>
@@ -37,10 +36,10 @@ static_assert(kGroupVectors<float> % kQueryVectors == 0 && kGroupVectors<double>
 
 constexpr int greatest_divisor(int a, int b) { return b == 0 ? a : greatest_divisor(b, a % b); }
 
-/// Keys of a strip: in float, its scores for 48 rows take 18 KiB of the first-level cache.
+/// Keys of a strip. In float, its scores for the 48 rows of a group take 18 KiB of the first-level cache.
 constexpr int kStripKeys = 96;
 
-/// Backward: keys of a tile, a multiple of MR and NR. P and dS are held for one tile at a time.
+/// Backward: keys of a tile, a multiple of MR and NR. P and dS of one tile are in memory at a time.
 constexpr int kTileKeys = 96;
 
 /// Words from one row of P (or dS) to the next. This is not a power of two, because a column of a block would then fall
@@ -54,7 +53,7 @@ template <class T>
 constexpr int kKeyStep = 3 * kKeyBlock<T>;
 static_assert(kKeyStep<float> % kRowBlock == 0 && kKeyStep<double> % kRowBlock == 0);
 static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0);
-// Keys or rows of each of these sizes fill whole words.
+// Blocks of these sizes must fill whole words, even if a word is a pair.
 static_assert(kScoreKeys % 2 == 0 && kStripKeys % 2 == 0 && kRowBlock % 2 == 0);
 
 /// How many steps of the inner loops are unrolled by hand. In the backward pass a loop's count is padded to a multiple
@@ -62,12 +61,12 @@ static_assert(kScoreKeys % 2 == 0 && kStripKeys % 2 == 0 && kRowBlock % 2 == 0);
 template <class T>
 constexpr int kUnroll = kLanes<T> / kPerWord<T> < 4 ? kLanes<T> / kPerWord<T> : 4;
 
-/// Query rows of kUnroll steps.
+/// How many query rows kUnroll steps add.
 template <class T>
 constexpr int kUnrolledRows = kUnroll<T>* kPerWord<T>;
 
-/// Backward: query rows are padded to a multiple of this, 12 or 24. These are whole groups of MR = 6 or 12 rows
-/// and whole unrolled steps.
+/// Backward: query rows are padded to a multiple of this, 12 or 24, which is a multiple of MR = 6 or 12 and of
+/// kUnrolledRows.
 template <class T>
 constexpr int kRowStep = 12 * kUnrolledRows<T> / greatest_divisor(12, kUnrolledRows<T>);
 static_assert(12 % kRowBlock == 0);

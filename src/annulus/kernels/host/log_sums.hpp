@@ -1,5 +1,6 @@
-// Logarithms of the sums of several rows at once, for their LSEs. (The C library takes one number at a time.) Compilers
-// turn this plain arithmetic into vector code. It has no fused multiply-adds, so bits are the same on every processor.
+// Computes logarithms of the sums l of several rows at once, for their LSEs. (The C library takes one number at a
+// time.) Compilers turn this plain arithmetic into vector code. It has no fused multiply-adds, so bits are the same on
+// every processor.
 #pragma once
 
 #include <bit>
@@ -10,8 +11,8 @@
 
 namespace annulus::kernels::host {
 
-/// Sums l, split into l = f 2^e with 1/sqrt(2) <= f < sqrt(2). Results made from f and m + e do not depend on how the
-/// scale is divided between l and m. Worked example: l = 6 is 0.75 * 2^3.
+/// Sums l, split into l = f 2^e with 1/sqrt(2) <= f < sqrt(2). Results made from f and m + e depend only on l 2^m, not
+/// on l and m themselves. Worked example: l = 6 is 0.75 * 2^3.
 struct SplitSums {
   static constexpr int most = 32;
   double f[most];

@@ -1,4 +1,5 @@
-// The running softmax of a vector of rows: it gets scores in base 2 and returns weights 2^(score - m + bias). Rule K:
+// The running softmax of a vector of rows: it gets scores in base 2 and returns weights 2^(score - m + bias). Other
+// files call the following rule K.
 //
 // m is an even integer, at least the row's largest score so far, and the mantissa of a weight is computed from its
 // score alone (exp2.hpp). So rescaling by 2^(m_old - m_new) is exact, and it does not matter when or how often m rises.
@@ -37,18 +38,19 @@ struct RunningRows {
   int columns;
 };
 
-/// Brings a number of each row to another scale. Multiplies by the row's `step` twice, because with a biased exponent
-/// the factor 2^(m_old - m_new) = step^2 itself may be too small for a T. Rows with step 1 keep their bits.
+/// Brings one number of each row to the scale of the new m. Multiplies by the row's `step` twice, because with a biased
+/// exponent the factor 2^(m_old - m_new) = step^2 itself may be too small for a T. Rows with step 1 keep their bits.
 template <class T>
 ANNULUS_INLINE void rescale(T* numbers, Vec<T> step) {
   const Vec<T> x = load<Vec<T>>(numbers);
   store(numbers, step < broadcast(T(1)) ? x * step * step : x);
 }
 
-/// Raises m of rows above their largest scores `most`, and brings their sums and accumulators to the new scale. Also
-/// raises m of rows whose scores fill half of the headroom. So rows whose scores grow key after key (ALiBi, while keys
-/// in descending order come nearer) get a new m together. If each row's m rose at another time, m would rise in nearly
-/// every strip: with a slope of 0.01 (base 2), the m of one row rises once in 17 strips, but a query block has 48 rows.
+/// Raises m of the rows whose largest score `most` is above m, or below m by less than half of the headroom, and brings
+/// their sums and accumulators to the new scale. So rows whose scores grow key after key (ALiBi: keys in descending
+/// order come nearer to their query) get a new m together. If m rose only when a score is above it, m of some row would
+/// rise in nearly every strip: with a slope of 0.01 (base 2), m of one row rises once in 17 strips, but a query block
+/// has 48 rows.
 template <class T>
 void raise_maxima(const RunningRows<T>& rows, const T* most) {
   alignas(kVectorBytes) T lower[kLanes<T>];
@@ -115,7 +117,8 @@ ANNULUS_INLINE Vec<T> shift_of(Vec<T> max, T bias) {
   return max - shift > broadcast(bias) ? max : shift;
 }
 
-/// Turns scores of `keys` keys, which fill whole words, into weights; `most` has the largest score of each row.
+/// Turns scores of `keys` keys, which fill whole words, into weights, after m has been raised where necessary. `most`
+/// has the largest score of each row.
 ///   scores [keys][kGroupRows], of which this call handles one vector of rows
 ///   words  [keys / kPerWord][kGroupRows], in the memory of the scores or before it
 template <class Word, bool kEntropy, class T = Number<Word>>

@@ -1,4 +1,4 @@
-// Packs rows in memory, of any stride and storage type, into the panels that tiles read.
+// Packs rows of tensors, of any stride and storage type, into the panels that tiles read.
 #pragma once
 
 #include "annulus/kernels/host/convert.hpp"
@@ -8,7 +8,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-// One step of a transposition exchanges the off-diagonal H x H squares of rows i and i + H:
+// A transposition takes one step for each of H = 1, 2, 4, ... A step exchanges the two off-diagonal H x H squares of
+// every 2 H x 2 H square. For rows x = i and y = i + H:
 //   H = 1:  x0 x1 x2 x3      x0 y0 x2 y2        H = 2:  x0 x1 y0 y1
 //           y0 y1 y2 y3  ->  x1 y1 x3 y3                x2 x3 y2 y3
 template <int N, int H>
@@ -34,7 +35,7 @@ ANNULUS_INLINE void transpose(Vec<T> (&a)[kLanes<T>]) {
   }
 }
 
-/// Loads a vector of words from a row that has enough numbers. Pairs are loaded as they are in memory.
+/// Loads a whole vector of words from a row that has enough numbers. Pairs are loaded as they are in memory.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_whole_words(const Storage* row) {
   if constexpr (kPerWord<T> == 1)
@@ -75,7 +76,7 @@ ANNULUS_INLINE void load_transposed(const void* const* rows, int w, int head_dim
   transpose<T>(a);
 }
 
-/// Rows of a comb lie far apart, so the next rows are prefetched while the current ones are packed.
+/// Prefetches the rows to be packed next, because rows of a comb lie far apart in memory.
 template <class Storage>
 ANNULUS_INLINE void prefetch_rows(const void* const* rows, int count, int head_dim) {
   for (int i = 0; i < count; ++i)
@@ -83,8 +84,8 @@ ANNULUS_INLINE void prefetch_rows(const void* const* rows, int count, int head_d
       __builtin_prefetch(static_cast<const char*>(rows[i]) + byte, 0, 2);
 }
 
-/// Packs rows, kWidth of them side by side: [row / kWidth][word][kWidth]. Words are padded with zeros to a multiple of
-/// kDepthStep.
+/// Packs rows, kWidth of them side by side: [row / kWidth][word][kWidth]. Each row is padded with zeros to a multiple
+/// of kDepthStep words.
 template <class T, class Storage, int kWidth, int kDepthStep>
 void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim, Number<T> factor, T* panels) {
   constexpr int n = kLanes<T>;
@@ -100,7 +101,8 @@ void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim
   }
 }
 
-/// Cuts rows into slabs: [slab][capacity][NR words], zero beyond head_dim. Returns whether all numbers are finite.
+/// Multiplies rows by their factors and cuts them into slabs: [slab][capacity][NR words], zero beyond head_dim. Returns
+/// whether all results are finite.
 template <class T, class Storage>
 bool pack_row_slabs(const void* const* rows, int count, int head_dim, int capacity,
                     const RowFactors<Number<T>>& factors, T* slabs) {
@@ -123,7 +125,8 @@ bool pack_row_slabs(const void* const* rows, int count, int head_dim, int capaci
   return finite.holds();
 }
 
-/// Returns numbers d, d + 1, ... of two rows as pairs, zero beyond head_dim. Products will add row `odd` first.
+/// Returns pairs of the numbers d, d + 1, ... of two rows, zero beyond head_dim. Products add the number of `odd`
+/// first.
 ANNULUS_INLINE Pairs pair_up(const BFloat16Bits* odd, const BFloat16Bits* even, int d, int head_dim) {
   const int rest = d < head_dim ? head_dim - d : 0;
   return bits_as<Pairs>(load_some_as<float>(odd + d, rest)) | bits_as<Pairs>(load_some_as<float>(even + d, rest)) >> 16;
@@ -164,7 +167,7 @@ ANNULUS_INLINE Vec<T> load_value_words(const void* const* rows, int i, int d, in
     return pair_up(static_cast<const Storage*>(rows[2 * i]), static_cast<const Storage*>(rows[2 * i + 1]), d, head_dim);
 }
 
-/// Turns rows of values into columns, one every `capacity` words. Returns whether all numbers are finite.
+/// Turns rows of values into columns that are `capacity` words apart. Returns whether all numbers are finite.
 template <class T, class Storage>
 bool pack_values(const void* const* rows, int count, int head_dim, int capacity, T* values) {
   constexpr int n = kLanes<T>, at_once = n * kPerWord<T>;
@@ -253,7 +256,8 @@ void store_columns(const T* groups, std::int64_t count, int head_dim, T* const* 
   }
 }
 
-/// Returns where row i of accumulators begins in [block][slab][MR][NR]. The row's next slab is MR * NR numbers further.
+/// Returns where row i of accumulators begins in [block][slab][MR][NR]. The row's next slab begins MR * NR numbers
+/// later.
 template <class T, class Number>
 ANNULUS_INLINE Number* block_row(Number* blocks, std::int64_t i, int head_dim) {
   return blocks + (i / kRowBlock * slab_count<T>(head_dim) * kRowBlock + i % kRowBlock) * kKeyBlock<T>;

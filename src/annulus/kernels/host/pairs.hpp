@@ -2,8 +2,8 @@
 //
 // If the machine has no instruction for pairs, two multiply-adds replace it. Products of two bfloat16 numbers are exact
 // in float, unless they lie below the normal numbers, so even a multiply-add that is not fused gives the same result.
-// The instruction treats denormal numbers as 0. So that multiply-adds do the same, the tiles of pairs set this mode of
-// the processor (DenormalsAreZero).
+// The instruction treats denormal numbers as 0. So that multiply-adds do the same, tiles of pairs switch the processor
+// to this mode (DenormalsAreZero).
 #pragma once
 
 #include "annulus/kernels/host/convert.hpp"
@@ -11,11 +11,11 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// The halves of pairs as floats.
+/// Return the halves of pairs as floats.
 ANNULUS_INLINE Floats odd_halves(Pairs x) { return bits_as<Floats>(x & 0xffff0000u); }
 ANNULUS_INLINE Floats even_halves(Pairs x) { return bits_as<Floats>(x << 16); }
 
-/// c += a * b in words T.
+/// c += a * b for words T.
 template <class T>
 ANNULUS_INLINE void multiply_add(Vec<Number<T>>& c, Vec<T> a, Vec<T> b) {
   if constexpr (kPerWord<T> == 1) {
@@ -42,7 +42,7 @@ ANNULUS_INLINE void multiply_add_one(Vec<Number<T>>& c, Vec<T> a, Vec<T> b, int 
     accumulate(c, even_halves(a), even_halves(b));
 }
 
-/// Takes in words and checks whether all their numbers are finite: x - x is 0 for finite x, otherwise NaN.
+/// Checks whether all numbers of the words that take() was given are finite: x - x is 0 for finite x, otherwise NaN.
 template <class T>
 struct FiniteCheck {
   using Bits = Vec<UnsignedOf<Number<T>>>;
@@ -98,7 +98,7 @@ struct Rounded {
 #endif
 };
 
-/// Returns words of weights for products. x has the one or two weights of each word; products add x[0] first.
+/// Makes words of weights. x has the one or two weights of each word; products add x[0] first.
 template <class T>
 ANNULUS_INLINE Vec<T> words_of(const Vec<Number<T>> (&x)[kPerWord<T>]) {
   if constexpr (kPerWord<T> == 1)
@@ -129,7 +129,7 @@ class DenormalsAreZero {
 #if defined(__x86_64__)
     set_control(before_ | 0x8040);  // flush to zero, denormals are zero
 #elif defined(__aarch64__)
-    set_control(before_ | std::uint64_t(1) << 24);
+    set_control(before_ | std::uint64_t(1) << 24);  // flush to zero
 #endif
   }
   ANNULUS_INLINE_MEMBER ~DenormalsAreZero() {

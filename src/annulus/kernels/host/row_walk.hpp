@@ -1,4 +1,4 @@
-// Walks over the pieces of combs in work items (core/work_item.hpp).
+// Walks over the rows of pieces of combs, and finds the keys that a row sees (core/work_item.hpp).
 #pragma once
 
 #include <algorithm>
@@ -66,7 +66,7 @@ inline void ask_for_rows(const core::TensorView& tensor, core::Index batch, core
 }
 
 /// at(t) returns how many keys of a piece have comb index <= t. These are its first keys. Calls must be in ascending
-/// order.
+/// order of t.
 ///   keys t = 2 3 | 7 8 9 in two runs:   at(3) is 2, at(6) is 2, at(8) is 4
 class VisibleKeys {
  public:
@@ -91,7 +91,7 @@ struct KeyNumbers {
 };
 
 /// at(t) returns which keys of an item the query row of comb index t sees. These keys are consecutive. Calls must be in
-/// ascending order.
+/// ascending order of t.
 ///   keys t = 2 3 7 8 9:   t = 3 sees [0, 2) with Band::upto, [2, 5) with Band::after, [0, 3) with left 5, right 4
 class BandKeys {
  public:
@@ -111,7 +111,7 @@ class BandKeys {
 };
 
 /// The same as BandKeys, but at(t) returns positions of keys in descending order of t: position i is key number
-/// count - 1 - i of the piece. Calls must be in ascending order.
+/// count - 1 - i of the piece. Calls must be in ascending order of t.
 ///   keys t = 2 3 7 8 9 at positions 4 3 2 1 0:   t = 3 sees [3, 5) with Band::upto, [0, 3) with Band::after
 class SeenKeys {
  public:

@@ -1,5 +1,5 @@
-// A rule of scores, a cap or a bias (kernels/score_rule.hpp), as tiles use it. This header has plain data only, because
-// files with different compiler flags include it (tile_functions.hpp).
+// A rule that changes scores by a cap, a bias or both (kernels/score_rule.hpp), in the form that tiles use. This header
+// has plain data only, because files with different compiler flags include it (tile_functions.hpp).
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,11 @@ using Position = std::conditional_t<sizeof(N) == 8, std::int64_t, std::int32_t>;
 
 /// The numbers of a rule for some rows and keys, private to a thread. A row is a (query row, head) pair of a task or
 /// chunk. Scores are in base 2, so cap and slopes contain a factor log2(e). If row i has position x and key j position
-/// p, then
-///   s = cap tanh(s / cap),     s = s - slopes[i] * biased[j] * |x - p|
+/// p, the rule first sets s = cap tanh(s / cap), then subtracts slopes[i] * biased[j] * |x - p|.
 ///   cap     0: scores have no cap
 ///   twice   2 log2(e) / cap: e^(2 s / cap) = 2^(twice s)
 ///   slopes  [rows]            per unit of the positions; 0 for exempt rows (ScoreRule); null: there is no bias
-///   x, y    [rows], [keys]    positions; y is null if rows lie on a line
+///   x, y    [rows], [keys]    positions; y is null if rows lie on a line; in a plane, |x - p| is Euclidean distance
 ///   biased  [keys]            0 for exempt keys, otherwise 1
 template <class N>
 struct RuledPairs {

@@ -1,6 +1,7 @@
-// Changes blocks of scores by a rule (ruled_pairs.hpp), in one instruction set. The register blocks call change() on
-// their scores, with rows (forward) or keys (backward) across the lanes. Both passes do the same operations on a
-// (row, key) pair, so the pair's score has the same bits in both passes, however rows and keys were cut.
+// Changes blocks of scores by a rule (ruled_pairs.hpp), in one instruction set. The functions of block.hpp and
+// backward_block.hpp call change() for their scores, with rows (forward) or keys (backward) across the lanes. Both
+// passes do the same operations on a (row, key) pair, so its score has the same bits in both, however rows and keys
+// were cut.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"
@@ -8,7 +9,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-// (2^r - 1) / r for r in [-1/2, 1/2], interpolated at Chebyshev's points: errors of 9.3e-9 (float) and 3e-19 (double).
+// (2^r - 1) / r for r in [-1/2, 1/2], as a polynomial interpolated at Chebyshev's points: errors of 9.3e-9 (float) and
+// 3e-19 (double). `rounder` is that of exp2.hpp. From |twice s| = `most` on, tanh is rounded to 1 or -1.
 template <class T>
 struct ExpMinusOne;
 template <>
@@ -53,7 +55,7 @@ ANNULUS_INLINE void replace_by_tanh(T twice, Vec<T> (&x)[N]) {
   }
 }
 
-/// Signed distance of positions along one axis.
+/// Returns a - b: the signed distance of positions along one axis.
 template <class T>
 ANNULUS_INLINE Vec<T> apart(Vec<IntOf<T>> a, Vec<IntOf<T>> b) {
   return __builtin_convertvector(a - b, Vec<T>);
@@ -68,13 +70,13 @@ ANNULUS_INLINE Vec<T> distance(Vec<T> x, Vec<T> y) {
   return square_root(fma(x, x, y * y));
 }
 
-/// Scores stay as they are.
+/// No rule: scores stay as they are.
 struct NoRule {
   static constexpr bool changes = false;
   ANNULUS_INLINE_MEMBER NoRule at(std::int64_t, int) const { return {}; }
 };
 
-/// Rows across the lanes: NV vectors of rows from number `row` on, and keys from number `key` on.
+/// A rule for blocks with rows across the lanes: NV vectors of rows from number `row` on, and keys from `key` on.
 template <class T>
 struct RuledRows {
   static constexpr bool changes = true;
@@ -142,7 +144,7 @@ struct RuledRows {
   }
 };
 
-/// Keys across the lanes: MR rows from number `row` on, and vectors of keys from number `key` on.
+/// A rule for blocks with keys across the lanes: MR rows from number `row` on, and vectors of keys from `key` on.
 ///   derivatives  [MR][kStripStride]   set to 1 - tanh^2, for gradients; null if nothing uses them or there is no cap
 template <class T>
 struct RuledKeys {
@@ -175,8 +177,8 @@ struct RuledKeys {
     }
   }
 
-  /// Turns dS of scores with cap and bias into dS of scale * q.k. `at` is the index where change() stored the
-  /// derivatives.
+  /// Turns the gradient of scores with cap and bias into the gradient of scale * q.k. `at` is the index at which
+  /// change() stored the derivatives.
   ANNULUS_INLINE_MEMBER Vec<T> times_derivative(Vec<T> ds, int at) const {
     return derivatives == nullptr ? ds : ds * load<Vec<T>>(derivatives + at);
   }

@@ -19,8 +19,8 @@ namespace annulus::kernels::host {
 /// thrown instead.
 struct Abandoned {};
 
-/// Lets every thread take the next task, run_task(i, poll_here, wait), until none is left. Task i starts after tasks
-/// 0 ... i - 1 have started.
+/// Every thread takes the next task i and calls run_task(i, poll_here, wait), until no task is left. Task i starts
+/// after tasks 0 ... i - 1 have started.
 ///   poll_here()   polls if the calling thread calls it, otherwise does nothing; the calling thread also polls while it
 ///                 waits for the other threads to finish, and at the end
 ///   wait(ready)   returns when ready() is true, for tasks that wait for others

@@ -5,8 +5,8 @@
 
 namespace annulus::kernels::host {
 
-/// This memory is as large as the largest task of this thread so far needs. The memory ledger counts it as "kernel
-/// scratch", without the bytes that only fill its last huge page.
+/// The memory is as large as the largest task of this thread so far needed. The memory ledger counts it as "kernel
+/// scratch", without the bytes that only fill the last huge page.
 class Scratch {
  public:
   Scratch() = default;
@@ -14,8 +14,8 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch();
 
-  /// Returns make(scratch), which takes its arrays from this memory. Everything taken before becomes invalid; the
-  /// memory's content is undefined. Throws Error if there is not enough memory.
+  /// Calls make(scratch), which takes arrays from this memory, and returns its result. Arrays taken before become
+  /// invalid; the memory's content is undefined. Throws Error if there is not enough memory.
   template <class Make>
   auto fill(const Make& make) {
     start(bytes_of(make));
@@ -56,7 +56,7 @@ class Scratch {
   }
   void free() const;
 
-  /// Makes this memory at least `bytes` large. Everything taken before becomes invalid.
+  /// Makes this memory at least `bytes` large. Arrays taken before become invalid.
   void start(core::Index bytes);
 
   static constexpr core::Index cache_line = 64;

@@ -29,7 +29,7 @@ constexpr int kVectorBytes = 16, kVectorRegisters = 32;
 constexpr int kVectorBytes = 16, kVectorRegisters = 16;
 #endif
 
-/// N numbers side by side, of any type.
+/// A vector of N numbers (or pairs) of any type.
 template <class T, int N>
 struct PackOf {
   typedef T type __attribute__((vector_size(N * sizeof(T))));
@@ -41,7 +41,7 @@ struct PackOf<BFloat16Pair, N> {
 template <class T, int N>
 using Pack = typename PackOf<T, N>::type;
 
-/// How many numbers of type T a register holds.
+/// How many numbers (or pairs) of type T a register holds.
 template <class T>
 constexpr int kLanes = kVectorBytes / int(sizeof(T));
 template <class T>
@@ -79,7 +79,7 @@ template <class V, class T>
 ANNULUS_INLINE void store(T* p, V x) {
   __builtin_memcpy(__builtin_assume_aligned(p, sizeof(V)), &x, sizeof(V));
 }
-/// The same from any address, for any type.
+/// The same for any type, at an address that need not be aligned.
 template <class V>
 ANNULUS_INLINE V load_unaligned(const void* p) {
   V x;
@@ -91,8 +91,8 @@ ANNULUS_INLINE void store_unaligned(void* p, V x) {
   __builtin_memcpy(p, &x, sizeof(V));
 }
 
-/// Returns x in every lane. (The compiler knows that x - 0 is x. It cannot drop the addition in x + 0, which changes
-/// -0.)
+/// Returns x in every lane. (The compiler drops the subtraction in x - 0. It could not drop the addition in x + 0,
+/// which turns -0 into +0.)
 template <class T>
 ANNULUS_INLINE Vec<T> broadcast(T x) {
   return x - Vec<T>{};
@@ -109,8 +109,8 @@ ANNULUS_INLINE To bits_as(From x) {
   return y;
 }
 
-/// Load or store the first `count` lanes at any address; the other lanes of a loaded vector are zero. Nothing beyond
-/// the first `count` lanes is read or written.
+/// load_some() and store_some() read or write only the first `count` lanes, at any address. The other lanes of a loaded
+/// vector are zero.
 template <class V>
 ANNULUS_INLINE V copy_some(const void* p, int count) {
   constexpr int lane = sizeof(V{}[0]), lanes = sizeof(V) / lane;
@@ -160,8 +160,10 @@ ANNULUS_INLINE void store_some(T* p, Vec<T> x, int count) {
 }
 #endif
 
-// fma(a, b, c) = a * b + c, rounded once if the set has such an instruction; larger(a, b) = a > b ? a : b, which is b
-// if one of them is NaN; smaller(a, b) = a < b ? a : b.
+// Operations that compilers' vector types do not have:
+//   fma(a, b, c)      a * b + c, rounded once if the set has such an instruction, otherwise twice
+//   larger(a, b)      a > b ? a : b, which is b if one of them is NaN; smaller(a, b) is a < b ? a : b
+//   any_above(a, b)   true if a > b in some lane
 #if defined(__AVX512F__)
 ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 ANNULUS_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return _mm512_fmadd_pd(a, b, c); }
@@ -250,8 +252,9 @@ ANNULUS_INLINE unsigned lanes_equal(V a, V b) {
 }
 #endif
 
-/// c += a * b, rounded as fma() rounds. It is assembly, because GCC otherwise reuses a's register for c, and then needs
-/// copies and spills to move the accumulators back (measured in the 6 x 2 block: 76 instead of over 90 GFLOP/s).
+/// c += a * b, rounded as fma() rounds. This is assembly, because GCC otherwise puts the result into a's register, and
+/// then needs copies and spills to move the accumulators back (measured in blocks of 6 x 2 vectors: 76 instead of over
+/// 90 GFLOP/s).
 template <class V>
 ANNULUS_INLINE void accumulate(V& c, V a, V b) {
 #if defined(__FMA__)
@@ -284,11 +287,11 @@ ANNULUS_INLINE Vec<T> shuffle(Vec<T> x, Vec<T> y) {
   return shuffle<Pattern>(x, y, typename LanesUpTo<kLanes<T>>::List{});
 }
 
-/// Returns a vector with the largest number of x in every lane; x has no NaN.
 template <int kStep>
 struct Across {
   static constexpr int at(int i) { return i ^ kStep; }
 };
+/// Returns a vector with the largest number of x in every lane; x has no NaN.
 template <class T, int kStep = kLanes<T> / 2>
 ANNULUS_INLINE Vec<T> largest_lane_everywhere(Vec<T> x) {
   const Vec<T> pairs = larger(x, shuffle<Across<kStep>, T>(x, x));
@@ -298,7 +301,7 @@ ANNULUS_INLINE Vec<T> largest_lane_everywhere(Vec<T> x) {
     return largest_lane_everywhere<T, kStep / 2>(pairs);
 }
 
-/// 0, 1, 2, ...
+/// Returns the vector 0, 1, 2, ...
 template <class T, int... I>
 ANNULUS_INLINE Vec<IntOf<T>> count_up(LaneList<I...>) {
   return Vec<IntOf<T>>{I...};

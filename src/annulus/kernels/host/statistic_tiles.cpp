@@ -1,6 +1,6 @@
-// Computes how much attention each key receives, and the largest weights of each row, in one instruction set. First the
-// weights E of MR rows and a tile of keys are made, panel by panel. Both results are then made from E, which is in the
-// first-level cache.
+// Computes how much attention each key receives, and the largest weights of each row, in one instruction set. First it
+// makes the weights E (backward_chunks.hpp) of MR rows and a tile of keys, panel by panel. Then it makes both results
+// from E, which is in the first-level cache.
 #include "annulus/kernels/host/statistic_tiles.hpp"
 
 #include "annulus/kernels/host/weight_panels.hpp"
@@ -27,7 +27,7 @@ ANNULUS_INLINE void receive(const T* p, const int* slots, const double* factors,
   int slot = slots[0];
   Doubles sum = load<Doubles>(received + slot * capacity);
   for (int i = 0; i < kRowBlock; ++i) {
-    if (slots[i] != slot) {  // another head: heads change with every row if there are several, otherwise never
+    if (slots[i] != slot) {  // the row has another head; with one head for each key/value head this never happens
       store(received + slot * capacity, sum);
       slot = slots[i];
       sum = load<Doubles>(received + slot * capacity);
@@ -47,15 +47,15 @@ ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
 }
 
 /// Calls admit() for the weights of a row that lie above its threshold, and sets them to 0 in p. Takes the largest
-/// weight first, because a call may raise the threshold. This keeps out smaller weights that would soon leave the list
-/// again.
+/// weight first, because a call may raise the threshold: smaller weights, which would soon leave the list again, are
+/// then not admitted at all.
 template <class T>
 ANNULUS_INLINE void admit_large(const StatisticSums<T>& sums, int row, int key, T* p, int count) {
   for (;;) {
     const Vec<T> most = largest_of(p, count);
     if (!any_above(most, broadcast(sums.thresholds[row]))) return;
     const Vec<T> weight = largest_lane_everywhere<T>(most);
-    // Finds the weight's index without a branch, because the processor could not predict the outcome.
+    // Finds the weight's index without a branch, because the processor could not predict a branch.
     std::uint64_t low = 0, high = 0;  // bits for keys of the tile's first and second half
     for (int j = 0; j < count; j += kLanes<T>) {
       const std::uint64_t there = lanes_equal(load<Vec<T>>(p + j), weight);

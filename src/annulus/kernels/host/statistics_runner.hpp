@@ -1,4 +1,5 @@
-// Computes statistics of one task's keys and of the query rows that see these keys, for KeyTasks (attend_statistics()).
+// Adds to the statistics of one task's keys and of the query rows that see these keys. KeyTasks uses this for
+// attend_statistics().
 #pragma once
 
 #include <algorithm>
@@ -45,7 +46,7 @@ struct StatisticsMemory {
   }
 
   const void** operands;   // [max(keys, rows)] addresses of rows of k, later of q
-  double** received_rows;  // [keys] addresses of sums in memory, slots of one key side by side
+  double** received_rows;  // [keys] where a key's sums begin in StatisticViews::received; its slots are side by side
   Index* key_rows;         // [keys] row numbers, from the start of the document
   double* received;        // [slots][keys]
   ScoreRows<T> queries;
@@ -59,7 +60,7 @@ struct StatisticsMemory {
   RuledPairs<Number<T>> rule = {};
 };
 
-/// The `Sums` of KeyTasks for statistics: adds to sums and lists in memory. One object serves all threads.
+/// The `Sums` of KeyTasks for statistics: adds to the sums and lists of StatisticViews. One object serves all threads.
 template <class T>
 class ProbabilitySums {
  public:
@@ -135,7 +136,7 @@ class ProbabilitySums {
                                                            {&q.score_factor, 0}, q.queries);
   }
 
-  /// Adds the chunk's (row, key) pairs. Tasks of higher keys have already finished with the lists of these rows.
+  /// Adds the terms of the chunk's (row, key) pairs. Tasks of higher keys have already finished with these rows' lists.
   void add(Index count, Memory& w) const {
     const bool lists = statistics_.top_keys > 0;
     for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.last() * w.listed[i].skip_factor;
@@ -153,7 +154,8 @@ class ProbabilitySums {
  private:
   bool is_ruled() const { return rule_.is_there(); }
 
-  /// Returns list number `at`, which belongs to row x of the document. Its pairs are stored in `picked`.
+  /// Returns list number `at`, which belongs to row x of the document and to query head `head`. Writes to `picked` the
+  /// rows that the pairs pick around x.
   ListedRow<N> listed_row(Index at, Index head, Index x, PickedRows* picked) const {
     const Index size = statistics_.top_keys;
     int pairs = operands_.pairs == 1 ? 1 : 0;

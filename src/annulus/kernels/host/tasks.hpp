@@ -1,8 +1,8 @@
 // Cuts a work list into tasks for threads.
 //   forward    (batch entry, item, some of its query rows with all its heads): no two tasks write to the same memory
 //   backward   (batch entry, item, some of its keys with all query rows that see them): only this task adds to dk and
-//              dv of its keys. The tasks of an item add to dq of a query row one after another, higher keys first.
-//              So a task may add to a chunk of query rows as soon as the task of the next higher keys has finished
+//              dv of its keys. The tasks of an item add to dq of a query row one after another, the last keys first.
+//              So a task may add to a chunk of query rows as soon as the task of the keys after its own has finished
 //              with this chunk
 #pragma once
 
@@ -34,15 +34,15 @@ struct BackwardTask {
   core::Index item = 0;   ///< index into WorkList::items
   core::Index first = 0;  ///< keys [first, first + count) of the item's piece
   core::Index count = 0;
-  core::Index number = 0;  ///< 0, 1, ... before sorting: the task of the next higher keys has number - 1
+  core::Index number = 0;  ///< 0, 1, ... before sorting: the task of the keys after this task's keys has number - 1
   bool highest = false;    ///< no task of the batch entry and item has higher keys
   core::Index cost = 0;    ///< about how many triples it and the tasks that wait for it compute
 };
 
 /// Returns the tasks of a work list for every batch entry. A task has at most `max_keys` keys, and fewer if there would
 /// be too few tasks for `threads`. Its number of keys is a multiple of `key_step`, except for the last keys of an item.
-/// The cost of a task includes the tasks that wait for it, and the most costly tasks come first. So an item's tasks
-/// have descending keys, and tasks of items of equal size alternate.
+/// The cost of a task includes the tasks that wait for it, and the most costly tasks come first. So of an item's tasks
+/// the one with the last keys comes first, and tasks of items of equal size alternate.
 std::vector<BackwardTask> make_backward_tasks(const core::WorkList& work, core::Index batch, core::Index max_keys,
                                               core::Index key_step, core::Index threads);
 

@@ -1,9 +1,8 @@
-// TileFunctions, the table of functions that each instruction set defines, and the arguments of these functions. There
-// are only data and function pointers here.
+// TileFunctions, the table of functions that each instruction set defines, and the arguments of these functions.
 //
-// This header is compiled with AVX-512 flags in one file and without them in another. So it must neither contain nor
-// include functions: the linker keeps one copy of an inline function for the whole program, and it could keep the
-// AVX-512 copy.
+// This header is compiled with AVX-512 flags in one file and without them in another. So it has only data and function
+// pointers, and neither contains nor includes functions: the linker keeps one copy of an inline function for the whole
+// program, which could be the AVX-512 copy.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +27,12 @@ inline constexpr int kStorageTypes = 4;
 inline constexpr int kMaxHeadDim = 576;
 inline constexpr int kMaxMatrixDim = 256;
 
-/// Query rows of one task and their running softmax, private to a thread. The rows are cut into groups of G. The scores
-/// of one group for a strip of strip_keys successive keys are in memory at a time. G is a multiple of W, the rows of a
-/// block of scores. The D numbers of a query take `depth` words. The Dv numbers of an accumulator are padded to a
-/// multiple of column_step columns.
+/// Query rows of one task and their running softmax, private to a thread. The rows are cut into groups of G rows. The
+/// scores of one group and one strip (strip_keys successive keys) are in memory at a time. G is a multiple of W, the
+/// rows of a block of scores. The D numbers of a query take `depth` words. An accumulator has Dv columns, padded to a
+/// multiple of column_step.
 ///   queries  [rows / W][depth][W]         already multiplied by scale * log2(e), except in precision bfloat16
-///   acc      [rows / G][column][G]
+///   acc      [rows / G][column][G]        sum of the weights times their values
 ///   max      [rows]                       m: an even integer, -inf if the row has seen no key
 ///   sum      [rows]                       l: the sum of the weights
 ///   score_sum [rows]                      sum of the weights times their scores; nullptr: not wanted
@@ -60,7 +59,7 @@ struct QueryPanels {
 ///   keys    [key][depth]            zero beyond D; after the last key, up to a multiple of key_step: any numbers
 ///   values  [column][capacity]      zero beyond Dv; a word has a number of one key, or numbers of two successive keys
 /// (The set amx has keys and values in tiles, see amx/pack_tiles.hpp.)
-///   finite                          all values are finite; then weight 0 is enough to leave out a key that is not seen
+///   finite                          all values are finite; then weight 0 is enough to leave out an unseen key
 template <class T>
 struct KeyTile {
   T* keys;
@@ -94,7 +93,7 @@ struct TileFunctions {
   int depth_step;              // backward: words of a row are padded to a multiple of this
   int column_step;             // forward: columns of values and accumulators are padded to a multiple of this
   int backward_row_step;       // query rows of a chunk are padded to a multiple of this
-  int backward_key_step;       // keys of a task are a multiple of this (MR and NR), except in the last one
+  int backward_key_step;       // a task has a multiple of this many keys (of MR and NR), except for an item's last keys
   int key_panel;               // backward: a task's keys are padded to a multiple of this (vectors: NR)
   int strip_stride;            // words from one row of P (or dS) to the next (Strips)
 
@@ -130,7 +129,7 @@ struct TileFunctions {
   void (*load_rows)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                     Number<T>* blocks);
   void (*store_rows)(const Number<T>* blocks, std::int64_t count, int head_dim, Number<T>* const* rows);
-  /// The same for dq, which matrix units keep as dQ^T.
+  /// Do the same for dq, which matrix units keep as dQ^T.
   void (*load_query_sums)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                           Number<T>* sums);
   void (*store_query_sums)(const Number<T>* sums, std::int64_t count, int head_dim, Number<T>* const* rows);
@@ -138,8 +137,8 @@ struct TileFunctions {
   /// Forward: adds the tile's keys, one after another, to the rows that see them. `scores` is scratch memory for
   /// G * strip_keys numbers. Entry [1] is for panels with a score_sum.
   void (*add_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
-  /// The same for scores that have a cap or a bias (RuledPairs). There are such variants of add_chunks and
-  /// add_statistics, too, but none in the tables of matrix units.
+  /// Does the same for scores that have a cap or a bias (RuledPairs). add_chunks and add_statistics have such variants,
+  /// too. Tables of matrix units have none.
   void (*add_ruled_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
   /// Backward: adds the terms of the two chunks' (row, key) pairs. A row's dq takes keys one after another in
   /// descending order. A key's dk and dv take rows in ascending order.

@@ -1,5 +1,5 @@
-// Finds the panels of keys that a group of query rows needs, and computes the weights E of these panels, from which
-// gradients and statistics are made.
+// Finds the panels of keys that a group of query rows needs, and computes the weights E (backward_chunks.hpp) of these
+// panels. Gradients and statistics are made from E.
 #pragma once
 
 #include <type_traits>
@@ -43,14 +43,14 @@ ANNULUS_INLINE PanelMask seen_from(const ScoreRows<T>& q, int row, int key) {
 }
 
 /// Computes E of MR rows for NV vectors of keys, from key number `key` of the chunk on.
-///   p [MR][kStripStride]
+///   weights [MR][kStripStride]
 template <class T, int NV, bool kMasked, class Rule>
-ANNULUS_INLINE void fill_weights(const ScoreRows<T>& q, const ScoreKeys<T>& k, int row, int key, Number<T>* p,
+ANNULUS_INLINE void fill_weights(const ScoreRows<T>& q, const ScoreKeys<T>& k, int row, int key, Number<T>* weights,
                                  Rule rule) {
   constexpr int nr = kKeyBlock<T>;
   const int depth = padded_depth<T>(q.head_dim);
   weights_of_panel<T, NV, kMasked>(q.queries + row * nr, q.capacity * nr, k.keys + std::int64_t(key) * depth, depth,
-                                    q.score_factor, q.shift + row, seen_from(q, row, key), p, rule.at(row, key));
+                                   q.score_factor, q.shift + row, seen_from(q, row, key), weights, rule.at(row, key));
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

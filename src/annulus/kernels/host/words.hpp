@@ -6,11 +6,10 @@
 
 namespace annulus::kernels::host {
 
-/// Two numbers of bfloat16. The low half of `bits` is called the even half, the high half the odd one, because
-/// successive numbers lie like this in memory. The product of x = (x0, x1) and y = (y0, y1) is added to c as VDPBF16PS
-/// does it:
-///   c + x * y = fma(x0, y0, fma(x1, y1, c))       the ODD products first, all denormal numbers taken as 0
-/// So the number to be added first is in the odd half, and a sum takes one number after another, as in float. At the
+/// Two numbers of bfloat16: x = (x0, x1). x0 is in the low half of `bits`, called the even half, x1 in the high half,
+/// called the odd half. The product of x and y is added to c as the instruction VDPBF16PS adds it:
+///   c + x * y = fma(x0, y0, fma(x1, y1, c))       the ODD product first, with all denormal numbers taken as 0
+/// So a sum takes one number after another, as in float; the number to be added first must be in the odd half. At the
 /// end of a panel one half of a pair may be zero, which changes no bit.
 struct BFloat16Pair {
   std::uint32_t bits;

@@ -1,5 +1,5 @@
-// Walks over the blocks of 32 rows and 32 keys of the backward pass on the matrix unit. Used for products of bfloat16
-// (backward_tiles.cpp) and of numbers in parts (split.hpp, split_backward.cpp).
+// Walks over the blocks of 32 rows and 32 keys of the backward pass on the matrix unit. Products of bfloat16
+// (backward_tiles.cpp) and of numbers in parts (split.hpp, split_backward.cpp) use this.
 #pragma once
 
 #include "annulus/kernels/host/amx/backward_pack.hpp"
@@ -7,14 +7,13 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Keys of a block, and the number of keys whose dS is kept until its products are added to dQ.
+/// Keys of a block, and keys whose dS is kept until products add it to dQ.
 constexpr int kBlockKeys = 32;
 constexpr int kKeptKeys = 256;
-/// Words of one part (split.hpp) of a block's dS. A word has two keys of one row.
+/// Words of one part (split.hpp) of a block's dS. A word has the dS of two keys for one row.
 constexpr int kBlockWords = kBlockKeys * kStepRows / 2;
 
-/// Addresses for 32 keys and 32 rows. If numbers have several parts (split.hpp), each part has a tile, one after
-/// another.
+/// Addresses for 32 keys and 32 rows. If numbers do not have several parts (split.hpp), the index `part` is always 0.
 struct Block {
   const BFloat16Pair *keys, *values;               // [2 tiles of keys][depth tile][part][16 keys][16 words]
   const BFloat16Pair *queries, *dout;              // [part][word][32 rows]
@@ -22,7 +21,7 @@ struct Block {
   BFloat16Pair* kept_ds;  // [part][2 halves of rows][16 words of keys][16 rows]; one part: see index_of_row()
   const float *shift, *delta, *factors;  // [32 rows]
   const int *begin, *end;                // [32 rows] a row sees the task's keys begin ... end - 1
-  int key, row;                          // numbers of the first key in the task, the first row in the chunk
+  int key, row;                          // numbers of the first key in the task and of the first row in the chunk
   bool is_masked;                        // some row does not see all 32 keys
 };
 
@@ -79,7 +78,7 @@ class Blocks {
   }
 
   /// Calls add(row, low, high) for each block of rows that sees some of the keys [first, end), whose dS is kept. The
-  /// keys that it sees lie in [low, high). If `cut`, calls it for 32 keys at a time, the last ones first.
+  /// keys that it sees lie in [low, high). If `cut`, add() gets 32 of these keys at a time, the last ones first.
   template <class Add>
   void for_each_row(int first, int end, bool cut, const Add& add) const {
     for (int row = 0; row < q_.rows; row += kStepRows) {
@@ -97,10 +96,11 @@ class Blocks {
     }
   }
 
-  /// Sums of dk and dv of 32 keys (`own_dk`, `own_dv`) are [column tile][2 tiles of keys][16 keys][16 columns]. A
+  /// enter_keys() starts a chunk's sums of dk and dv for 32 keys, `own_dk` and `own_dv`; leave_keys() ends them. A
   /// chunk's terms are added up from zero, and their sum is then added to the keys' sums: this keeps the digits of
-  /// small terms. With by_granules the chunk's terms are added to the keys' sums one granule after another instead,
-  /// so that bits do not depend on where chunks end.
+  /// small terms. With by_granules the chunk's terms are added to the keys' sums one granule after another instead, so
+  /// that bits do not depend on where chunks end.
+  ///   own_dk, own_dv  [column tile][2 tiles of keys][16 keys][16 columns]
   void enter_keys(int key, float* own_dk, float* own_dv) const {
     for_each_sum(key, own_dk, own_dv,
                  [&](const float* sum, float* own) { store(own, q_.by_granules ? load<Floats>(sum) : Floats{}); });
@@ -131,8 +131,8 @@ class Blocks {
   const int parts_;
 };
 
-/// Returns a product as two chains of multiply-adds (tile_registers.hpp), with only those terms a(k) * b(k) for which
-/// seen(k) is true.
+/// Returns the sum of those of 32 terms a(k) * b(k) for which seen(k) is true, as two chains of multiply-adds, which
+/// give the bits of the matrix unit (tile_registers.hpp).
 template <class A, class B, class Seen>
 float product_of_seen(const A& a, const B& b, const Seen& seen) {
   float chains[2] = {};

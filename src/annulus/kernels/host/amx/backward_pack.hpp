@@ -53,8 +53,7 @@ inline bool pack_query_rows(const void* const* rows, int count, int head_dim, in
 }
 
 /// Returns the index of row i (of 32) in dQ^T, and in the dS from which dQ^T is made. One instruction makes words of
-/// two keys for half of the rows: 0 to 3, 8 to 11, 16 to 19 and 24 to 27. These rows come first; the other half follows
-/// in the same way.
+/// two keys for half of the rows: 0 to 3, 8 to 11, 16 to 19 and 24 to 27. These rows come first, the others after them.
 constexpr int index_of_row(int i) { return i / 4 % 2 * kTileRows + i / 8 * 4 + i % 4; }
 
 /// Addresses of a group's 32 rows in the order of index_of_row(); rows after the last one have the address `none`.

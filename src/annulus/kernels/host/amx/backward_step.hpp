@@ -22,8 +22,9 @@ struct BlockMemory {
   alignas(64) float dv[kBlockKeys * kMaxMatrixDim];
 };
 
-/// 2^x for x that is NaN or at most slightly above 0. Its relative error of 1e-4 is small compared with the rounding to
-/// bfloat16. floor(x) goes into the exponent; results below 2^-126 become 0, because denormal numbers are flushed.
+/// Returns 2^x for x that is NaN or at most slightly above 0. The relative error of 1e-4 is small compared with the
+/// rounding to bfloat16. floor(x) goes into the exponent; results below 2^-126 become 0, because denormal numbers are
+/// flushed to zero.
 ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
   Floats whole;
   const Floats r = fraction_of(x, whole);
@@ -35,7 +36,7 @@ ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
   return times_power_of_two(p, whole);
 }
 
-/// Stores the 32 numbers of one key for the rows of a block, [half][vector], rounded to bfloat16.
+/// Stores one key's 32 numbers, x[half][vector], one for each row of a block, rounded to bfloat16.
 ANNULUS_INLINE void store_rounded(std::uint16_t* to, const Floats (&x)[kHalves][kTileVectors]) {
 #pragma GCC unroll 4
   for (int v = 0; v < kTileVectors; ++v) {
@@ -77,16 +78,16 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory,
         const Floats score = load<Floats>(memory.scores + from), dp = load<Floats>(memory.dp + from);
         Floats weight = exp2_of_difference(fused_minus(score, factor, load_unaligned<Floats>(b.shift + row)));
         weight = weight * load_unaligned<Floats>(b.factors + row);
-        Floats slope = weight * (dp - load_unaligned<Floats>(b.delta + row));
+        Floats dscore = weight * (dp - load_unaligned<Floats>(b.delta + row));
         if constexpr (kMasked) {
           using Ints = Vec<std::int32_t>;
           const Ints key = Ints{} + (b.key + 2 * u + i);
           const auto seen = (key >= load_unaligned<Ints>(b.begin + row)) & (key < load_unaligned<Ints>(b.end + row));
           weight = seen ? weight : Floats{};
-          slope = seen ? slope : Floats{};
+          dscore = seen ? dscore : Floats{};
         }
         p[i][h][v] = weight;
-        ds[i][h][v] = slope;
+        ds[i][h][v] = dscore;
       }
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
@@ -100,7 +101,7 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory,
 /// Does three things at once. It adds block `before`, whose P and dS are in memory, to dV and dK. It replaces this P
 /// and dS by those of `now`, made from S^T and dP^T. It replaces this S^T and dP^T by those of `next`; dP^T stays in
 /// registers 0 to 3 until the next call. With D = 64, dV and dK take 16 products, S^T takes 8 and dP^T 8. P and dS of
-/// 16 pairs of keys are made beside the first 24 products. Without kAdds the first 16 products are left out.
+/// 16 pairs of keys are made while the first 24 products run. Without kAdds block `before` is not added.
 template <int kDepth, bool kMasked, bool kAdds>
 __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& memory, const Block& next,
                                              const Block& now, const Block& before, float score_factor) {

@@ -75,7 +75,7 @@ void ChunkWork::add_keys_seen(const Block& b) {
   }
 }
 
-/// Adds 32 keys to dQ of 32 rows if K is not finite: leaves out keys that a row does not see.
+/// Adds 32 keys to dQ^T of 32 rows if K is not finite: leaves out keys that a row does not see.
 void ChunkWork::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
   const Pair *const ds = blocks_.kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;
@@ -92,7 +92,7 @@ void ChunkWork::add_queries_seen(int row, int key, int first) const {
   }
 }
 
-/// Adds keys [low, high) to dQ^T of 32 rows, 32 keys at a time, the last ones first; sums stay in registers.
+/// Adds keys [low, high) to dQ^T of 32 rows, 32 keys at a time, the last ones first. Sums stay in registers meanwhile.
 void ChunkWork::add_granules(int row, int low, int high, int first) {
   const int columns = 2 * depth_;
   float* to = q_.dq + row * columns * kTileRows;
@@ -118,7 +118,7 @@ void ChunkWork::add_granules(int row, int low, int high, int first) {
   }
 }
 
-/// Adds the keys [first, end), whose dS is kept, to dQ of all rows of the chunk.
+/// Adds the keys [first, end), whose dS is kept (Blocks::kept_ds()), to dQ^T of all rows of the chunk.
 void ChunkWork::add_to_queries(int first, int end) {
   blocks_.for_each_row(first, end, !k_.finite, [&](int row, int low, int high) {
     if (!k_.finite && blocks_.is_masked(row, low))

@@ -1,5 +1,5 @@
-// Walks over the steps of the forward pass on the matrix unit, and changes a step's scores and sums row by row. Used
-// for products of bfloat16 (forward_tiles.cpp) and of numbers in parts (split.hpp, split_forward.cpp).
+// Walks over the steps of the forward pass on the matrix unit, and changes a step's scores and sums row by row.
+// Products of bfloat16 (forward_tiles.cpp) and of numbers in parts (split.hpp, split_forward.cpp) use this.
 #pragma once
 
 #include "annulus/kernels/host/amx/forward_step.hpp"
@@ -75,7 +75,7 @@ class Walk {
   Step step_ = {};
 };
 
-/// [begin, end)
+/// Keys [begin, end).
 struct SeenKeys {
   std::int64_t begin, end;
 };
@@ -97,8 +97,8 @@ class StepRows {
     return {panels_.begin[row] - first, panels_.end[row] - first};
   }
   void hide_unseen(const Step& step, float* scores) const;
-  /// `only_empty`: raises m only of rows that have seen no key. Other rows must wait until the step before is added to
-  /// the accumulators, because that step's weights are in the old scale.
+  /// `only_empty`: raises m only of rows that have seen no key. For other rows the caller must first add the step
+  /// before to the accumulators, because that step's weights have the scale of the old m.
   void raise_maxima(const Step& step, const float* scores, bool only_empty = false) const;
   bool has_empty_rows(const Step& step) const;
 

@@ -1,6 +1,6 @@
 // The forward pass on the matrix unit, step by step: S^T = K Q^T and O^T += V^T P^T for 64 keys and 32 rows. A tile of
-// scores has a key in each row and a query in each column. So the softmax makes P^T in the form of the second operand
-// of O^T, and no number moves across lanes.
+// scores has a key in each row and a query in each column. So P^T, which vector code makes from S^T, already has the
+// form of a second operand, and no number moves across lanes.
 #pragma once
 
 #include "annulus/kernels/host/amx/pack_tiles.hpp"
@@ -29,10 +29,10 @@ struct Ones {
 };
 constexpr Ones kOnes;
 
-/// The address at which the tile in register 1 must still be stored. With more than two depth tiles, the tile in
-/// register 0 must also be stored, directly before this address. Such tiles are stored while the next product runs,
-/// because a store that waits for its product would fill the processor's scheduler, and no later instruction could
-/// start.
+/// The address at which the tile in register 1 must still be stored. With more than two depth tiles (kTwoLate), the
+/// tile in register 0 must also be stored, directly before this address. Such tiles are stored while the next product
+/// runs, because a store that waits for its product would fill the processor's scheduler, and no later instruction
+/// could start.
 struct LateStore {
   float* to;
   long stride;
@@ -44,7 +44,7 @@ constexpr bool kTwoLate = kDepthTiles > 2;
 template <int kColumnTiles>
 constexpr int kDepthOf = (kColumnTiles + 1) / 2;
 
-/// Computes four by two tiles of S^T into `scores`. "Plainly": without other work beside the products.
+/// Writes S^T, four by two tiles, to `scores`. "Plainly": without other work beside the products.
 ANNULUS_INLINE void add_scores_plainly(TileRegisters& tiles, const Step& step, int depth, float* scores) {
   for (int t = 0; t < 4; ++t)
     for (int h = 0; h < kHalves; ++h) {
@@ -86,15 +86,15 @@ ANNULUS_INLINE void add_step_plainly(TileRegisters& tiles, const Step& step, int
   add_sums_plainly(tiles, step, weights);
 }
 
-/// Stores the tiles that registers still hold; then all scores are in memory.
+/// Stores the tiles that registers still hold. Then all scores are in memory. `two`: kTwoLate.
 ANNULUS_INLINE void flush(TileRegisters& tiles, bool two, const LateStore& late) {
   if (two) tiles.store<0>(late.to - kTileWords, late.stride);
   tiles.store<1>(late.to, late.stride);
 }
 
-/// Computes the weights of a step that are assigned to product number i of `all`, while this product runs. This is a
-/// function, not a lambda of advance(), because GCC 12 would keep the Weigher in memory, not in registers, if a second
-/// closure referred to it.
+/// Computes one share of a step's weights, number i of `all`, while product number i runs. This is a function, not a
+/// lambda of advance(), because GCC 12 would keep the Weigher in memory, not in registers, if a second closure referred
+/// to it.
 template <int i, int all>
 ANNULUS_INLINE void weigh_beside(StepMemory& memory, Weigher& weigher) {
   constexpr int units = kStepKeys / 2, begin = i * units / all, end = (i + 1) * units / all;

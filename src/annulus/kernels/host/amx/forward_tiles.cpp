@@ -1,10 +1,10 @@
 // The forward pass of the instruction set amx, for products of bfloat16 (see TileFunctions). It takes the tile's keys
 // in steps of 64 and rows in groups of 32. This file is compiled for the matrix unit, and again for each vector set
-// that can replace the unit (instruction_sets.cmake). All give the same bits, because all operations besides the
-// products are the same, in the same order.
+// that can replace the unit (instruction_sets.cmake). All give the same bits: products have the same bits
+// (tile_registers.hpp), and the other operations are the same, in the same order.
 //
-// m, l and accumulators are those of online_softmax.hpp, with two exceptions: a score may be above m by a little less
-// than 1, and products of the matrix unit add up l, from the rounded weights.
+// m, l and accumulators are those of online_softmax.hpp, with two exceptions: a score may be above m, by less than 1,
+// and l is a sum of rounded weights that products of the matrix unit add up.
 #include "annulus/kernels/host/amx/forward_rows.hpp"
 #include "annulus/kernels/host/amx/tables.hpp"
 
@@ -40,8 +40,8 @@ class TileWork {
   StepMemory memory_;
 };
 
-/// Computes a step's weights again, in a way that is right for any scores. Afterwards memory_ has the same scores as
-/// before, which are those of the next step.
+/// Computes the weights of step `now` again, in a slower way that is right for any scores. Afterwards memory_ has the
+/// same scores as before, which are those of the next step.
 void TileWork::weigh_again(const Step& now) {
   alignas(64) float next[kStepKeys * kStepRows];
   __builtin_memcpy(next, memory_.scores, sizeof next);
@@ -61,7 +61,7 @@ void TileWork::run() {
   if (walk.is_done()) return;
   Step steps[3] = {walk.step(), walk.step(), {}};
   Step *before = &steps[0], *now = &steps[1], *next = &steps[2];
-  // The first call of advance() adds values of its own step with weight 0; the last one computes unused scores.
+  // The first call of advance() adds values of the first step with weight 0; the last one computes unused scores.
   __builtin_memset(memory_.weights, 0, sizeof memory_.weights);
   add_scores_plainly(tiles_, *now, depth_, memory_.scores);
   LateStore late = none;
@@ -89,7 +89,7 @@ void TileWork::run() {
   add_step_plainly(tiles_, *before, columns_, memory_.weights);
 }
 
-/// Adds a step whose values are not all finite: leaves out keys that a row does not see, row by row, because their
+/// Adds the values of a step if some are not finite. Leaves out keys that a row does not see, row by row, because their
 /// weight 0 times infinity is NaN. The chains of multiply-adds are those of the matrix unit (tile_registers.hpp).
 void TileWork::add_seen(const Step& step) const {
   const auto half_of = [](Pair word, int half) {
@@ -117,7 +117,7 @@ void TileWork::add_seen(const Step& step) const {
   }
 }
 
-/// Does the work of run(), one operation after another, for tiles whose values are not all finite.
+/// Replaces run() for tiles whose values are not all finite. Does one operation after another.
 void TileWork::run_plainly() {
   for (Walk walk(panels_, tile_, columns_); !walk.is_done(); walk.go_on()) {
     const Step step = walk.step();

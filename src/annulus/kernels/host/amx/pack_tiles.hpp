@@ -1,5 +1,6 @@
-// Packs rows in memory into operands of the matrix unit, for C += A B. First operands (A) have 16 rows of 16 words.
-// Second operands (B) have 16 words of 16 columns; pack_side_by_side() puts two of them side by side, 32 columns.
+// Packs rows of tensors as operands of the matrix unit, for C += A B (tile_registers.hpp). First operands (A) have 16
+// rows of 16 words. Second operands (B) have 16 words of 16 columns; pack_side_by_side() puts two of them side by side,
+// as 32 columns.
 #pragma once
 
 #include "annulus/kernels/host/amx/tile_registers.hpp"
@@ -8,13 +9,13 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Returns how many products one score takes: one for each 32 numbers of a row.
+/// Returns how many tiles the words of a row take, which is how many products make a score: one for 32 numbers.
 constexpr int depth_tiles(int head_dim) { return (head_dim + kProductDepth - 1) / kProductDepth; }
 /// Returns how many tiles of 16 columns the values have.
 constexpr int column_tiles(int head_dim) { return (head_dim + kTileRows - 1) / kTileRows; }
 
-/// pack_keys() packs keys as first operands of their scores: [key / 16][depth tile][16 keys][16 words]; zero beyond
-/// head_dim, and after the last key up to a multiple of kStepKeys. pack_key_row() packs one key.
+/// pack_keys() packs keys as first operands of S^T: [key / 16][depth tile][16 keys][16 words]; zero beyond head_dim,
+/// and after the last key up to a multiple of kStepKeys. pack_key_row() packs one key.
 ANNULUS_INLINE void pack_key_row(const BFloat16Bits* row, int head_dim, BFloat16Pair* to) {
   constexpr int n = kLanes<float>;
   const int depth = depth_tiles(head_dim);
@@ -54,8 +55,8 @@ ANNULUS_INLINE void pack_columns(const void* const* rows, int d, int head_dim, F
     }
 }
 
-/// Packs values as first operands of O^T: [step][column tile][2 products][16 columns][16 words of keys]; zero beyond
-/// head_dim, and after the last key up to a whole step. Returns whether all numbers are finite.
+/// Packs values as first operands of O^T: [step][column tile][2 products][16 columns][16 words of two keys]; zero
+/// beyond head_dim, and after the last key up to a whole step. Returns whether all numbers are finite.
 inline bool pack_value_tiles(const void* const* rows, int count, int head_dim, int /*capacity*/, BFloat16Pair* values) {
   static constexpr BFloat16Bits none[kMaxMatrixDim] = {};
   FiniteCheck<BFloat16Pair> finite;

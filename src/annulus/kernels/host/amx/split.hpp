@@ -1,9 +1,10 @@
 // Splits numbers of float32 (or float16) into two or three numbers of bfloat16, their parts, for the matrix unit.
 //
 // x = x0 + x1 + ...: x0 is x rounded to bfloat16, x1 is the rest rounded to bfloat16, and so on. Three parts hold all
-// 24 bits of a float32, two parts all 11 bits of a float16. A product of two numbers is the sum of the products of
-// their parts i and j with i + j < parts, the smallest ones first: three products of two parts, six of three parts.
-// The products that are left out are below 2^-16 (two parts) or 2^-23 (three parts) of the whole product.
+// 24 bits of a float32, two parts all 11 bits of a float16. A product of two numbers is the sum of the products of part
+// i of one and part j of the other with i + j < parts, the smallest products first: three products for two parts, six
+// for three parts. All products that are left out are together below about 2^-16 (two parts) or 2^-23 (three parts) of
+// the whole product.
 #pragma once
 
 #include "annulus/kernels/host/amx/pack_tiles.hpp"
@@ -15,7 +16,8 @@ ANNULUS_INLINE Floats upper_part(Floats x) {
   return bits_as<Floats>((bits_as<Vec<std::uint32_t>>(x) + 0x8000u) & 0xffff0000u);
 }
 
-/// Splits numbers that are not large. The last of three parts needs no rounding, because only 7 bits are left for it.
+/// Splits numbers that are not too large for upper_part(). The last of three parts needs no rounding, because only 7
+/// bits are left for it.
 template <int kParts>
 ANNULUS_INLINE void split(Floats x, Floats (&part)[kParts]) {
 #pragma GCC unroll 3
@@ -42,7 +44,7 @@ ANNULUS_INLINE void split_stored(Floats x, Floats (&part)[kParts]) {
   for (int i = 1; i < kParts; ++i) part[i] = others[i - 1];
 }
 
-/// Returns words of two vectors of parts, with `low` in the low halves.
+/// Puts two vectors of parts into words, with `low` in the low halves.
 ANNULUS_INLINE Pairs side_by_side(Floats low, Floats high) { return bits_as<Pairs>(high) | bits_as<Pairs>(low) >> 16; }
 
 /// Loads numbers d, d + 1, ... of a row, multiplies them by `factor` and splits them into parts. Numbers beyond
@@ -97,8 +99,8 @@ struct PartPairs {
 template <int kParts>
 constexpr PartPairs<kParts> kPartPairs;
 
-/// Two by two tiles, [tile of rows][tile of columns]. `rows`, `columns`: distance between tiles, in numbers; `stride`:
-/// bytes between two rows of a tile.
+/// Two by two tiles of sums, [tile of rows][tile of columns]. `rows`, `columns`: numbers from a tile to the next one in
+/// each direction; `stride`: bytes from a row of a tile to the next row.
 struct TileBlock {
   float* first;
   long rows, columns;
@@ -110,7 +112,7 @@ struct TileBlock {
   }
 };
 
-/// Adds up products of two tiles of A (rows), two of B (columns), and of their parts, in registers 0 to 3.
+/// Adds up products of two tiles of A (rows) and two of B (columns), for all pairs of their parts, in registers 0 to 3.
 template <int kParts>
 class PartProducts {
  public:
@@ -123,10 +125,10 @@ class PartProducts {
     is_first_ = true;
     from_zero_ = from_zero;
   }
-  /// Adds products and calls beside() after every second product. a_part, b_part: words between two parts; b_stride:
-  /// bytes between two rows of a tile of B. The sums of the block before are stored one after another beside the first
-  /// four products, because a store that waits for its product would fill the processor's scheduler, and no later
-  /// instruction could start.
+  /// Adds products of the tiles a0 and a1 of A and b0 and b1 of B. Calls beside() after every second product. a_part,
+  /// b_part: words from one part to the next; b_stride: bytes from one row of a tile of B to the next. The sums of the
+  /// block before are stored one after another beside the first four products, because a store that waits for its
+  /// product would fill the processor's scheduler, and no later instruction could start.
   template <class Beside>
   ANNULUS_INLINE_MEMBER void add(const BFloat16Pair* a0, const BFloat16Pair* a1, long a_part, const BFloat16Pair* b0,
                                  const BFloat16Pair* b1, long b_part, long b_stride, const Beside& beside) {
@@ -174,11 +176,11 @@ class PartProducts {
   TileBlock before_ = nowhere(), next_ = {};
   bool is_first_ = false, from_zero_ = false;
 };
-/// How often add() calls beside().
+/// How often PartProducts::add() calls beside().
 template <int kParts>
 constexpr int kPartProducts = (kParts + 1) * kParts;
 
-/// Does nothing beside products.
+/// The argument `beside` of products that run alone.
 struct Alone {
   ANNULUS_INLINE_MEMBER void operator()() const {}
 };

@@ -1,7 +1,7 @@
 // The backward pass of precisions 3xbfloat16 and 6xbfloat16 on the matrix unit (split.hpp), block by block of 32 keys
 // and 32 rows, as in backward_tiles.cpp. The products are S^T = K Q^T, dP^T = V dout^T, dV += P^T dout, dK += dS^T Q
-// and, for up to 256 keys at once, dQ^T += K^T dS. P and dS have float's precision before they are split into parts. Q
-// is multiplied by scale * log2(e), as in tiles of floats, so accumulators of dk hold log2(e) dk.
+// and, for up to 256 keys at once, dQ^T += K^T dS. P and dS have float's precision before they are split into parts. As
+// in tiles of floats, Q contains the factor scale * log2(e), so accumulators of dk hold log2(e) dk.
 #include "annulus/kernels/host/amx/split_backward_step.hpp"
 #include "annulus/kernels/host/amx/tables.hpp"
 
@@ -53,7 +53,7 @@ inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::multiply(const Pair* a, co
     products_.add(a, a + tile, kTileWords, words, words + kTileRows, part, kGroupStride, beside);
 }
 
-/// Computes sums += P^T dout, or dS^T Q.
+/// Computes sums += P^T dout (or dS^T Q); `factors` has P (or dS).
 template <int kParts>
 template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::add(float* sums, const std::uint16_t* factors, const Pair* rows,
@@ -68,7 +68,7 @@ inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::add(float* sums, const std
 }
 
 /// Adds block `before` to dV and dK, makes P and dS of `now` from S^T and dP^T in memory, and replaces S^T and dP^T by
-/// those of `next`. P and dS are made beside the products of dV, dK and S^T, so they are ready before the new S^T is
+/// those of `next`. P and dS are made while the products of dV, dK and S^T run, so they are ready before the new S^T is
 /// stored.
 template <int kParts>
 template <bool kMasked>
@@ -147,7 +147,7 @@ void SplitChunk<kParts>::add_granules(int row, int low, int high, int first) {
   }
 }
 
-/// Adds 32 keys to dQ of 32 rows if K is not finite: leaves out keys that a row does not see.
+/// Adds 32 keys to dQ^T of 32 rows if K is not finite: leaves out keys that a row does not see.
 template <int kParts>
 void SplitChunk<kParts>::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
@@ -245,8 +245,8 @@ bool pack_key_columns_in_parts(const void* const* rows, int count, int head_dim,
   return is_zero(differences);
 }
 
-// Q comes with one factor for all rows, dout with a factor for each row. P already contains the factors of dout's rows
-// (Block::factors), so dout is packed without them.
+// Returns the factor for packing Q, which has one factor for all rows (step 0), or 1 for dout, which has a factor for
+// each row: P already contains these factors (Block::factors).
 ANNULUS_INLINE float factor_of(const RowFactors<float>& factors) { return factors.step == 0 ? *factors.of : 1; }
 
 /// Packs Q (or dout) as second operand of S^T (or dP^T): [row / 32][part][word][32 rows].

@@ -25,13 +25,13 @@ struct SplitBlockMemory {
   /// [2 tiles of keys][2 halves of rows][16 keys][16 rows]
   alignas(64) float scores[kBlockNumbers];
   alignas(64) float dp[kBlockNumbers];
-  Factors<kParts> factors[2];  // of this block and of the one before
+  Factors<kParts> factors[2];  // of this block and of the block before
   /// dK and dV of the block's keys; see Blocks::enter_keys().
   alignas(64) float dk[kBlockKeys * kMaxMatrixDim];
   alignas(64) float dv[kBlockKeys * kMaxMatrixDim];
 };
 
-/// Makes P and dS of the block's keys 2 u and 2 u + 1 (u = 0 ... 15), for the rows of vector v of both halves.
+/// Makes P and dS of the block's keys 2 u and 2 u + 1 (u = 0 ... 15), for vector v of each half of the rows.
 template <int kParts, bool kMasked>
 ANNULUS_INLINE_BESIDE void weigh_pair_of_keys(const Block& b, const SplitBlockMemory<kParts>& memory,
                                               Factors<kParts>& to, int u, int v) {
@@ -48,16 +48,16 @@ ANNULUS_INLINE_BESIDE void weigh_pair_of_keys(const Block& b, const SplitBlockMe
       Floats power;
       Floats weight = exact_exp2(load<Floats>(memory.scores + from), load_unaligned<Floats>(b.shift + row), power);
       weight = weight * load_unaligned<Floats>(b.factors + row);
-      Floats slope = weight * (dp - load_unaligned<Floats>(b.delta + row));
+      Floats dscore = weight * (dp - load_unaligned<Floats>(b.delta + row));
       if constexpr (kMasked) {
         using Ints = Vec<std::int32_t>;
         const Ints key = Ints{} + (b.key + 2 * u + i);
         const auto seen = (key >= load_unaligned<Ints>(b.begin + row)) & (key < load_unaligned<Ints>(b.end + row));
         weight = seen ? weight : Floats{};
-        slope = seen ? slope : Floats{};
+        dscore = seen ? dscore : Floats{};
       }
       split<kParts>(weight, p[i][h]);
-      split<kParts>(slope, ds[i][h]);
+      split<kParts>(dscore, ds[i][h]);
     }
 #pragma GCC unroll 3
   for (int part = 0; part < kParts; ++part) {

@@ -1,6 +1,6 @@
 // The forward pass of precisions 3xbfloat16 and 6xbfloat16 on the matrix unit (split.hpp). It takes the tile's keys in
 // steps of 64 and rows in groups of 32, as in forward_tiles.cpp. Scores, weights and sums have float's precision. m is
-// that of online_softmax.hpp, and l is the sum of the weights before they are split into parts, key after key.
+// that of online_softmax.hpp, and l adds up the weights before they are split into parts, key after key.
 //
 //   queries  [row / 32][part][word][32 rows]            numbers times scale * log2(e), as in float tiles
 //   keys     [key / 16][depth tile][part][16 keys][16 words]
@@ -158,10 +158,10 @@ inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_values(const Step& step
 }
 
 /// Adds step `before` to O^T, makes the weights of `now` from the scores in memory, and replaces these scores by those
-/// of `next`. Weights are made beside products, so that the matrix unit and vectors work at the same time. New scores
-/// of the first two tiles of keys are stored when at least half of the weights are made: then the old scores of these
-/// tiles are no longer needed. The other new scores are stored by the next products (or by flush()), when all weights
-/// are made. Returns false if the weights must be made again, by weigh_again().
+/// of `next`. Weights are made while products run, so that the matrix unit and vectors work at the same time. The new
+/// scores of the first two tiles of keys are stored when at least half of the weights are made, so the old scores of
+/// these tiles are no longer needed. The other new scores are stored beside the next products (or by flush()), when all
+/// weights are made. Returns false if the weights must be made again, by weigh_again().
 template <int kParts>
 bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* before) {
   Weights<kParts> weights(now, memory_.scores, weights_of(number_));
@@ -180,7 +180,7 @@ bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* b
   return true;
 }
 
-/// Computes the weights from the scores in memory, for any scores. Scores that overflowed all get the same weight.
+/// Computes the weights from the scores in memory, for any scores. Scores of +inf all get the same weight.
 template <int kParts>
 void SplitWork<kParts>::weigh_with_care(const Step& now) {
   if (now.is_masked) rows_.hide_unseen(now, memory_.scores);
@@ -236,8 +236,8 @@ void SplitWork<kParts>::run() {
   products_.flush();
 }
 
-/// Adds a step of values that are not all finite, number by number. Leaves out the keys that a row does not see,
-/// because weight 0 times infinity is NaN.
+/// Adds the values of a step if some are not finite, number by number. Leaves out the keys that a row does not see,
+/// because their weight 0 times infinity is NaN.
 template <int kParts>
 void SplitWork<kParts>::add_seen(const Step& step) {
   for (int i = 0; i < kStepRows; ++i) {

@@ -1,12 +1,12 @@
-// Splits rows of float32 or float16 into parts (split.hpp) and packs them into operands of the matrix unit. Layouts are
-// those of pack_tiles.hpp and backward_pack.hpp, but with the parts of each tile one after another.
+// Splits rows of float32 or float16 into parts (split.hpp) and packs them as operands of the matrix unit. Layouts are
+// those of pack_tiles.hpp and backward_pack.hpp with one more index, the part.
 #pragma once
 
 #include "annulus/kernels/host/amx/split.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// True if no lane is NaN. Lanes are sums of x - x, which is 0 for finite x, otherwise NaN; a sum with a NaN stays NaN.
+/// True if no lane is NaN. Lanes are sums of x - x, which is 0 for finite x, otherwise NaN; a sum with NaN is NaN.
 ANNULUS_INLINE bool is_zero(Floats differences) {
   for (int i = 0; i < kLanes<float>; ++i)
     if (differences[i] != 0) return false;

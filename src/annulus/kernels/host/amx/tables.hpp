@@ -1,4 +1,4 @@
-// The tables of the files in this folder.
+// The tables of functions that the files in this folder define.
 #pragma once
 
 #include "annulus/kernels/host/tile_functions.hpp"

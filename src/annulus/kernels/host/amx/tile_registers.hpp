@@ -1,5 +1,6 @@
-// The matrix unit: eight tile registers of 16 rows of 64 bytes; the product of two registers is added to a third. There
-// are two classes TileRegisters with the same results, bit for bit: one uses Intel's AMX, the other one vectors.
+// The matrix unit. It has eight tile registers of 16 rows of 64 bytes, and adds the product of two registers to a
+// third. There are two classes TileRegisters with the same results, bit for bit: one uses Intel's AMX, the other uses
+// vectors.
 //
 // TDPBF16PS computes C += A B. A has 16 rows of 16 words, B has 16 words of 16 columns; a word is two numbers of
 // bfloat16. To c = C[m][n] it adds the 32 products of A[m][k] and B[k][n], k = 0 ... 15, as two chains of
@@ -26,7 +27,7 @@ constexpr int kTileVectors = kTileRows / kLanes<float>;
 #if defined(ANNULUS_HAS_AMX)
 
 /// The calling thread's registers. While this object lives they are configured as whole tiles. The destructor releases
-/// them, because otherwise context switches and signal frames would go on saving them.
+/// them, because otherwise every context switch and every signal would save them.
 class TileRegisters {
  public:
   ANNULUS_INLINE_MEMBER TileRegisters() { asm volatile("ldtilecfg %0" ::"m"(full_tiles)); }
@@ -83,8 +84,8 @@ ANNULUS_INLINE Floats fused_minus(Floats a, Floats b, Floats c) {
 #endif
 }
 
-// Work beside products is inlined between them only for the matrix unit: with vectors this gains nothing, and the files
-// would take minutes to compile.
+// Vector work is inlined between the products only for the matrix unit. If vectors compute the products, this gains
+// nothing, and the files would take minutes to compile.
 #if defined(ANNULUS_HAS_AMX)
 #define ANNULUS_INLINE_BESIDE ANNULUS_INLINE
 #define ANNULUS_MEMBER_BESIDE ANNULUS_INLINE_MEMBER

@@ -1,7 +1,7 @@
 // Turns scores into softmax weights in bfloat16, the type in which products take them. 2^x is computed with
 // fixed-point numbers and a table.
 //
-// With m an even integer, x = score * factor - m + 127 + 2^16 is a float whose last place is 2^-7. So one multiply-add
+// m is an even integer, so x = score * factor - m + 127 + 2^16 is a float whose last place is 2^-7. So one multiply-add
 // rounds the score to a multiple of 1/128. The low 16 bits of x are a bit that is 0, and after it
 //   8 bits  floor(x) - 2^16, the exponent of the weight in bfloat16
 //   7 bits  f: the mantissa is 128 (2^(f / 128) - 1), which is f minus an entry of a table of 128 bytes
@@ -41,9 +41,9 @@ struct MantissaTable {
 constexpr MantissaTable kMantissas;
 
 constexpr float kFixedPoint = 65536;
-/// The shift of a row, 2^16 + 127 - m, for m = 0.
+/// The shift of a row is 2^16 + 127 - m. This is the shift for m = 0.
 constexpr float kOrigin = kFixedPoint + 127;
-/// x & kCleanMask is kCleanBits for every x of a weight below 2.
+/// x & kCleanMask is kCleanBits for every x of a weight below 2: only its low 14 bits differ from those of 2^16.
 constexpr std::uint32_t kCleanBits = 0x47800000;
 /// All bits of x but the low 14.
 constexpr std::uint32_t kCleanMask = 0xffffc000;
@@ -69,8 +69,9 @@ ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
 #endif
 }
 
-/// Returns x minus the largest integer <= x, rounded down: 0 <= fraction < 1, and 0 for infinite x. All processors get
-/// the bits of VREDUCEPS. `whole` becomes that integer or, with AVX-512, x itself, because VSCALEFPS rounds x down.
+/// Returns x minus the largest integer <= x, rounded down: 0 <= fraction < 1, and 0 for infinite x. Every processor
+/// gets the bits of AVX-512's VREDUCEPS. `whole` becomes that integer or, with AVX-512, x itself: VSCALEFPS rounds x
+/// down.
 ANNULUS_INLINE Floats fraction_of(Floats x, Floats& whole) {
 #if defined(__AVX512F__)
   whole = x;
@@ -96,7 +97,7 @@ struct Weigher {
 };
 
 /// Returns the shifts of rows. A row with m = -inf sees no key of this step, because otherwise its m would have been
-/// raised before. So any shift will do for it.
+/// raised before. So it may have any shift.
 ANNULUS_INLINE Floats shift_of(Floats m) {
   const Floats largest = broadcast(kLargestShift), none = broadcast(-kInfinity<float>);
   const auto is_beyond = (m > largest) | (m < -largest);
@@ -171,7 +172,8 @@ ANNULUS_INLINE_BESIDE void weigh_pair(StepMemory& memory, Weigher& w) {
     }
 }
 
-/// Returns x of a score for which weigh_pair() may fail. Scores that overflowed all get the same weight; NaN stays NaN.
+/// Returns x of a score for which weigh_pair() may fail. Scores that overflow to +inf all get the same weight; NaN
+/// stays NaN.
 ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
   const float scaled = score * factor;
   if (scaled != scaled) return scaled;
@@ -183,8 +185,8 @@ ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
   return x < kFixedPoint ? kFixedPoint : x;
 }
 
-/// Computes a step's weights if weigh_pair() may fail. m must be raised before. Where both work, they give the same
-/// bits.
+/// Computes a step's weights if weigh_pair() may fail. m must be raised before. Where weigh_pair() does not fail, both
+/// give the same bits.
 __attribute__((noinline)) inline void weigh_with_care(StepMemory& memory, const float* m, float factor) {
   for (int u = 0; u < kStepKeys / 2; ++u)
     for (int row = 0; row < kStepRows; ++row) {
