@@ -50,14 +50,15 @@ def distinct_axis_names(name, found):
 
     Then axes with the same name have the same length in the whole file, which xarray requires.
     """
-    axes, q, k = found[name].axes, found.get("q", found.get("dq", found.get("out"))), found.get("k", found.get("dk"))
+    axes, q = found[name].axes, found.get("q", found.get("dq", found.get("out")))
+    k = found.get("k", found.get("dk", found.get("received")))  # a result of the forward pass has no other rows of keys
     if not axes or not q or not k:
         return axes if axes and all(axes) else None  # a file names all axes of a tensor, or none
     own, role = sizes(found[name]), name.rpartition("/")[2]
     changed = ("head", "kv_head") if role in OF_KEYS else ("sequence", "query")
     other = sizes(q if role in OF_KEYS else k)
     names = {changed[0]: changed[1]} if changed[0] in axes and own[changed[0]] != other.get(changed[0]) else {}
-    if role in OF_VALUES and own.get("dim") != sizes(k).get("dim"):
+    if role in OF_VALUES and own.get("dim") != sizes(k).get("dim", own.get("dim")):
         names["dim"] = "value_dim"
     return tuple(names.get(axis, axis) for axis in axes)
 

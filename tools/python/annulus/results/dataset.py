@@ -1,5 +1,6 @@
 """Opens files of annulus: open_result, open_input, open_sweep -> xarray.Dataset."""
 import contextlib
+import re
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,20 @@ def rows_of(result):
     return rows
 
 
+class _RunFileLoader(yaml.SafeLoader):
+    """Reads words without quotes as the program does (YAML 1.2): 1e-05 is a number, `on` and 2026-11-28 are texts. PyYAML
+    follows YAML 1.1, where 1e-05 is a text, `on` is true, and 2026-11-28 is a date."""
+
+    yaml_implicit_resolvers = {}
+
+
+for _kind, _words, _first in (("null", "null|~|", ["n", "~", ""]), ("bool", "true|false", "tf"),
+                              ("int", "[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
+                              ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", "-+.0123456789"),
+                              ("merge", "<<", "<")):
+    _RunFileLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"^(?:{_words})$"), list(_first))
+
+
 _result = arguments.instance("xarray", "Dataset",
                              "a result, which annulus.open_result() opens, or the text of a run file")
 
@@ -138,7 +153,7 @@ def settings(result):
         raise AnnulusError(f"{_source(result)}: has no /run/settings; expected a result of annulus, which keeps its run file "
                            "there")
     try:
-        found = yaml.safe_load(text)
+        found = yaml.load(text, _RunFileLoader)
     except yaml.YAMLError:
         found = None
     if not isinstance(found, dict) or not all(isinstance(part, dict) for part in found.values()):
