@@ -21,7 +21,7 @@ template <class T>
 std::vector<T> made(const runfile::GenerateSettings& what, TensorId tensor, const std::vector<Interval>& rows,
                     std::size_t count) {
   std::vector<T> numbers(count);
-  fill_generated(what, tensor, rows, numbers.data());
+  fill_tensor(what.seed, generated(what, tensor), rows, numbers.data());
   return numbers;
 }
 
