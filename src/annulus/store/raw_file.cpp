@@ -125,11 +125,8 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
       traffic.asked += run.runs->numbers * layout.number_bytes();
     }
   });
-  for (const std::vector<RowRuns>* all : {&whole, &scattered}) {
-    for (const RowRuns& runs : *all) {
-      check_runs(layout, runs);
-    }
-  }
+  for (const RowRuns& runs : whole) check_runs(layout, runs);
+  for (const RowRuns& runs : scattered) check_runs(layout, runs);
   traffic.seconds += core::wall_seconds() - start;
 }
 
