@@ -76,18 +76,6 @@ strategies::Problem problem_of(const LayerProblem& layer, int rank, int ranks) {
   return strategies::narrowed(layer.attention, query_heads(layer, rank, ranks));
 }
 
-Pass::Pass(const LayerProblem& layer, const pattern::Partition& partition, const strategies::Strategy& strategy,
-           const comm::Communicator& attention_comm, const comm::Communicator& comm,
-           const strategies::Progress& progress)
-    : layer(layer),
-      partition(partition),
-      problem(problem_of(layer, comm.rank(), comm.size())),
-      attention_partition(by_heads() ? pattern::root_partition(problem.shape.sequence, 1) : partition),
-      strategy(strategy),
-      attention_comm(attention_comm),
-      comm(comm),
-      progress(progress) {}
-
 Work::Work(const Pass& pass, const Weights& kept, std::vector<Weight> order, bool with_biases, LayerMetrics& metrics)
     : pass(pass),
       metrics(metrics),
