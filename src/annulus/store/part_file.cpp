@@ -48,14 +48,6 @@ std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
   return ranges;
 }
 
-std::string bytes_in(const Descriptor& file, const std::string& path, core::Interval where) {
-  std::string bytes(std::size_t(where.size()), '\0');
-  const Index done = store::read_bytes(file, bytes.data(), where.size(), where.begin);
-  if (done < where.size())
-    fail(ErrorKind::failure, "{}: reading failed: {}", path, std::strerror(done < 0 ? errno : EIO));
-  return bytes;
-}
-
 std::string to_hex(const std::string& bytes) {
   std::string hex;
   for (const char one : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(one));
@@ -73,7 +65,10 @@ std::string from_hex(const std::string& hex) {
 void note_written(const Descriptor& file, const std::string& path, core::Interval range,
                   std::vector<PartLayout::Bytes>& noted) {
   for (Index begin = range.begin; begin < range.end; begin += alignment) {
-    std::string bytes = bytes_in(file, path, {begin, std::min(begin + alignment, range.end)});
+    const Index count = std::min(alignment, range.end - begin);
+    std::string bytes(std::size_t(count), '\0');
+    const Index done = read_bytes(file, bytes.data(), count, begin);
+    if (done < count) fail(ErrorKind::failure, "{}: reading failed: {}", path, std::strerror(done < 0 ? errno : EIO));
     if (bytes.find_first_not_of('\0') != std::string::npos) noted.push_back({begin, std::move(bytes)});
   }
 }
