@@ -41,7 +41,7 @@ class MemoryRows : public core::RowSource, public store::RowWriter {
                                     : core::TensorId::dout;
     };
     for (const StoredTensor t : {StoredTensor::q, StoredTensor::k, StoredTensor::v, StoredTensor::dout}) {
-      store::fill_generated(made, id(t), {{0, made.shape.sequence}}, memory(t).data());
+      store::fill_tensor(made.seed, store::generated(made, id(t)), {{0, made.shape.sequence}}, memory(t).data());
     }
   }
 

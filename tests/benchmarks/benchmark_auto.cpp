@@ -56,7 +56,7 @@ strategies::Tensors tensors_of(const Problem& problem, const pattern::StoredRows
   strategies::Tensors tensors{core::Buffer("q", bytes), core::Buffer("kv", 2 * kv_bytes), {}, {}};
   const auto fill = [&](core::TensorId tensor, void* to, Index size) {
     std::vector<std::byte> host(static_cast<std::size_t>(size));
-    store::fill_generated(settings, tensor, rows.intervals(), host.data());
+    store::fill_tensor(settings.seed, store::generated(settings, tensor), rows.intervals(), host.data());
     core::copy_to_device(to, host.data(), size);
   };
   fill(core::TensorId::q, tensors.q.data(), bytes);

@@ -74,8 +74,7 @@ mutation("order-of-sums", "rows of the last rank do not count where sums go on i
          "if (first < ranks) rows.push_back(", "if (first < ranks - 1) rows.push_back(",
          "strategies_gradient_hops")
 mutation("rope-position", "rotary embedding turns by a row's place in memory", LAYER + "rope.cpp",
-         "interval.begin,\n                                 std::log2(base)",
-         "rows.stored_begin(i),\n                                 std::log2(base)",
+         "interval.begin, std::log2(base)", "rows.stored_begin(i), std::log2(base)",
          "layer_products:Rope.*")
 mutation("simulated-owner", "a simulated message leaves before its owner is ready", "tests/planner/simulation.cpp",
          "std::max(ready[at], owner)", "std::max(ready[at], 0 * owner)",

@@ -255,7 +255,7 @@ TEST(FileRows, RowsMadeFromASeedAreThoseOfTheWholeTensor) {
   settings.shape = {B, S, 4, 2, D};
   settings.seed = 7;
   std::vector<float> whole(std::size_t(B * S * 2 * D));
-  fill_generated(settings, core::TensorId::k, {{0, S}}, whole.data());
+  fill_tensor(settings.seed, generated(settings, core::TensorId::k), {{0, S}}, whole.data());
   FileRows rows;
   rows.put(StoredTensor::k, SeededTensor{settings, core::TensorId::k});
   for (const core::Interval heads : {core::Interval{0, 2}, core::Interval{1, 2}}) {

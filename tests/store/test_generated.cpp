@@ -21,7 +21,7 @@ template <class T>
 std::vector<T> made(const runfile::GenerateSettings& what, TensorId tensor, const std::vector<Interval>& rows,
                     std::size_t count) {
   std::vector<T> numbers(count);
-  fill_generated(what, tensor, rows, numbers.data());
+  fill_tensor(what.seed, generated(what, tensor), rows, numbers.data());
   return numbers;
 }
 
@@ -79,9 +79,9 @@ TEST(Generated, IsRoundedToItsType) {
 }
 
 TEST(Generated, ObjectsToShapesThatCannotBe) {
-  EXPECT_FALSE(runfile::objection_to({1, 8, 6, 3, 4}));
-  EXPECT_EQ(runfile::objection_to({1, 8, 6, 4, 4})->extent, "kv_heads");
-  EXPECT_EQ(runfile::objection_to({1, Index(1) << 40, 1 << 20, 1, 64})->extent, "sequence");
+  EXPECT_FALSE(runfile::objection_to({{1, 8, 6, 3, 4}}));
+  EXPECT_EQ(runfile::objection_to({{1, 8, 6, 4, 4}})->extent, "kv_heads");
+  EXPECT_EQ(runfile::objection_to({{1, Index(1) << 40, 1 << 20, 1, 64}})->extent, "sequence");
 }
 
 /// Finds the first NaN or infinity, and does not take a very large, tiny or negative number for one.

@@ -53,7 +53,7 @@ std::vector<std::byte> made(const runfile::GenerateSettings& what, TensorId tens
   const Index heads = tensor == TensorId::q ? what.shape.heads : what.shape.kv_heads;
   std::vector<std::byte> bytes(std::size_t(what.shape.batch * count * heads * what.shape.head_dim) *
                                core::bytes_of(what.type));
-  fill_generated(what, tensor, rows, bytes.data());
+  fill_tensor(what.seed, generated(what, tensor), rows, bytes.data());
   return bytes;
 }
 

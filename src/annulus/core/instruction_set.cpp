@@ -33,19 +33,9 @@ InstructionSet vectors_beside(InstructionSet set) {
 }
 
 std::string_view name_of(InstructionSet set) {
-  switch (set) {
-    case InstructionSet::baseline:
-      return "baseline";
-    case InstructionSet::avx2:
-      return "avx2";
-    case InstructionSet::avx512:
-      return "avx512";
-    case InstructionSet::avx512_bf16:
-      return "avx512_bf16";
-    case InstructionSet::amx:
-      return "amx";
-  }
-  return "";
+  constexpr std::array<std::string_view, 5> names{"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
+  static_assert(std::size_t(InstructionSet::amx) + 1 == names.size());
+  return names[std::size_t(set)];
 }
 
 std::vector<InstructionSet> usable_instruction_sets() {

@@ -47,10 +47,7 @@ void keep_last_span(std::string_view name, SpanKind kind, Index number, double b
   Ring& all = ring();
   const std::lock_guard<std::mutex> lock(all.mutex);
   Kept& kept = all.spans[all.ended++ % most_last_spans];
-  kept.begin = begin;
-  kept.end = end;
-  kept.kind = kind;
-  kept.number = number;
+  kept = {begin, end, kind, number, {}};
   kept.name[name.copy(kept.name.data(), kept.name.size() - 1)] = 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <array>
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/last_spans.hpp"
@@ -18,23 +19,9 @@ constexpr std::size_t most_names = 10'000;  // names of calls contain file names
 }  // namespace
 
 std::string_view name_of(SpanKind kind) {
-  switch (kind) {
-    case SpanKind::pass:
-      return "pass";
-    case SpanKind::step:
-      return "step";
-    case SpanKind::compute:
-      return "compute";
-    case SpanKind::wait:
-      return "wait";
-    case SpanKind::file:
-      return "file";
-    case SpanKind::call:
-      return "call";
-    case SpanKind::other:
-      return "other";
-  }
-  return "";
+  constexpr std::array<std::string_view, 7> names{"pass", "step", "compute", "wait", "file", "call", "other"};
+  static_assert(std::size_t(SpanKind::other) + 1 == names.size());
+  return names[std::size_t(kind)];
 }
 
 Timeline::Timeline(std::size_t most) : most_(most) {

@@ -26,7 +26,6 @@ std::array<Entry, 16>
     table;  // a run makes six at most: result, report, a reservation of each, and two that MPI keeps beside the result
 
 std::atomic<bool> making{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
 
 /// Waits at most a second, because the creation of a file may hang.
 void wait_for_making() {

@@ -1,20 +1,13 @@
 #include "annulus/layer/gathering.hpp"
 
 namespace annulus::layer {
-namespace {
-
-/// Rows of a contiguous matrix, as a message.
-comm::RowBlock block_of(const Matrix& matrix, core::Interval rows) {
-  return {matrix.data, 1, matrix.rows, matrix.columns * Index(core::bytes_of(matrix.type)), rows};
-}
-
-}  // namespace
 
 RowGathering::RowGathering(const comm::Communicator& comm, const Matrix& matrix, LayerMetrics& metrics)
     : metrics_(metrics), gather_(comm) {
+  const Index row_bytes = matrix.columns * Index(core::bytes_of(matrix.type));
   std::vector<comm::RowBlock> blocks;
   for (int p = 0; p < comm.size(); ++p) {
-    blocks.push_back(block_of(matrix, core::even_part(matrix.rows, comm.size(), p)));
+    blocks.push_back({matrix.data, 1, matrix.rows, row_bytes, core::even_part(matrix.rows, comm.size(), p)});
     if (p != comm.rank()) metrics.bytes_received += blocks.back().bytes();
   }
   const comm::RowBlock& own = blocks[std::size_t(comm.rank())];

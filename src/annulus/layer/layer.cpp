@@ -29,10 +29,21 @@ Layer::Layer(LayerProblem problem, const strategies::Strategy& strategy, const c
   strategy_.check_ranks(problem_.attention, partition_, comm_);
 }
 
+Pass Layer::pass(const strategies::Progress& progress) const {
+  const bool by_heads = problem_.sharding == Sharding::tensor;
+  return {problem_,
+          partition_,
+          problem_of(problem_, comm_.rank(), comm_.size()),
+          by_heads ? pattern::root_partition(problem_.attention.shape.sequence, 1) : partition_,
+          strategy_,
+          by_heads ? alone_ : comm_,
+          own_comm_,
+          progress};
+}
+
 ForwardResult Layer::forward(const Weights& weights, const core::Buffer& x,
                              const strategies::Progress& progress) const {
-  ForwardResult made =
-      layer::forward({problem_, partition_, strategy_, attention_comm(), own_comm_, progress}, weights, x);
+  ForwardResult made = layer::forward(pass(progress), weights, x);
   clear_missing_rows(made.y);
   return made;
 }
@@ -54,8 +65,7 @@ void Layer::clear_missing_rows(core::Buffer& y) const {
 
 BackwardResult Layer::backward(const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
                                const core::Buffer& dy, const strategies::Progress& progress, InputGradient dx) const {
-  return layer::backward({problem_, partition_, strategy_, attention_comm(), own_comm_, progress}, weights, x,
-                         std::move(saved), dy, dx);
+  return layer::backward(pass(progress), weights, x, std::move(saved), dy, dx);
 }
 
 double Layer::loss(core::Buffer& y, const core::Buffer& target) const {

@@ -34,6 +34,8 @@ struct BackwardResult {
   LayerMetrics metrics;
 };
 
+struct Pass;
+
 class Layer {
  public:
   /// `strategy` computes the attention. But with `tensor` sharding, each rank computes the attention of its heads on
@@ -63,7 +65,7 @@ class Layer {
 
  private:
   void clear_missing_rows(core::Buffer& y) const;
-  const comm::Communicator& attention_comm() const { return problem_.sharding == Sharding::tensor ? alone_ : comm_; }
+  Pass pass(const strategies::Progress& progress) const;
 
   LayerProblem problem_;
   const strategies::Strategy& strategy_;

@@ -19,11 +19,7 @@ namespace annulus::layer {
 strategies::Problem problem_of(const LayerProblem& layer, int rank, int ranks);
 
 /// The arguments of a pass apart from its tensors; see Layer.
-class Pass {
- public:
-  Pass(const LayerProblem& problem, const pattern::Partition& partition, const strategies::Strategy& strategy,
-       const comm::Communicator& attention_comm, const comm::Communicator& comm, const strategies::Progress& progress);
-
+struct Pass {
   bool by_heads() const { return layer.sharding == Sharding::tensor; }
   const pattern::StoredRows& own_rows() const { return partition[std::size_t(comm.rank())]; }
   /// Number of this rank's rows of x and y in all batch entries.

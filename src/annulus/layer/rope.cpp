@@ -12,8 +12,8 @@ namespace {
 /// Rotates a pair of numbers in one stored row, by the same angle in all batch entries and heads.
 template <class Number>
 struct TurnRow {
-  Number* data;
-  Index batch, batch_stride, row_stride, heads, head_stride, head_dim;
+  core::TensorView tensor;
+  Index batch, heads, head_dim;
   Index first_row;   // stored row of the interval's first row
   Index position;    // position of that row in the sequence
   double log2_base;  // base^(-2 d / D) = 2^(-2 d / D log2 base)
@@ -24,7 +24,8 @@ struct TurnRow {
     const double c = core::cos(angle), s = sign * core::sin(angle);
     for (Index b = 0; b < batch; ++b) {
       for (Index h = 0; h < heads; ++h) {
-        Number* pair = data + b * batch_stride + (first_row + row) * row_stride + h * head_stride + d;
+        Number* pair = static_cast<Number*>(tensor.data) + b * tensor.batch_stride +
+                       (first_row + row) * tensor.row_stride + h * tensor.head_stride + d;
         const double x = core::load_as<double>(pair[0]), y = core::load_as<double>(pair[head_dim / 2]);
         core::store_as(pair[0], c * x - s * y);
         core::store_as(pair[head_dim / 2], s * x + c * y);
@@ -37,21 +38,12 @@ struct TurnRow {
 
 void rope(const core::TensorView& tensor, Index batch, const pattern::StoredRows& rows, Index heads, Index head_dim,
           double base, Direction direction) {
+  const double sign = direction == Direction::forward ? 1 : -1;
   with_type(tensor.type, [&](auto number) {
-    using Number = decltype(number);
     for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
       const core::Interval interval = rows.intervals()[i];
-      const TurnRow<Number> body{static_cast<Number*>(tensor.data),
-                                 batch,
-                                 tensor.batch_stride,
-                                 tensor.row_stride,
-                                 heads,
-                                 tensor.head_stride,
-                                 head_dim,
-                                 rows.stored_begin(i),
-                                 interval.begin,
-                                 std::log2(base),
-                                 direction == Direction::forward ? 1.0 : -1.0};
+      const TurnRow<decltype(number)> body{tensor,         batch,           heads, head_dim, rows.stored_begin(i),
+                                           interval.begin, std::log2(base), sign};
       for_each_element("annulus::rope", interval.size(), head_dim / 2, body);
     }
   });

@@ -10,14 +10,11 @@ using core::Interval;
 
 constexpr std::array<std::string_view, 8> weight_names{"wq", "wk", "wv", "wo", "bq", "bk", "bv", "bo"};
 
-/// The range of numbers that belong to these heads.
-Interval numbers_of(Interval heads, Index head_dim) { return {heads.begin * head_dim, heads.end * head_dim}; }
-
-/// Cuts a weight down to a rank's heads; `numbers` is the range of their numbers.
-Rectangle of_heads(Rectangle box, Weight weight, Interval numbers) {
+/// Cuts a weight down to a rank's heads.
+Rectangle of_heads(Rectangle box, Weight weight, Interval heads, Index head_dim) {
   if (weight == Weight::bo) return box;
   // wq, wk and wv have heads in their columns. wo, which reads the heads, and biases have heads in their rows.
-  (weight == Weight::wo || is_bias(weight) ? box.rows : box.columns) = numbers;
+  (weight == Weight::wo || is_bias(weight) ? box.rows : box.columns) = {heads.begin * head_dim, heads.end * head_dim};
   return box;
 }
 
@@ -77,7 +74,7 @@ Rectangle kept(const LayerProblem& problem, Weight weight, int rank, int ranks) 
     return box;
   }
   const Interval heads = is_of_keys(weight) ? kv_heads(problem, rank, ranks) : query_heads(problem, rank, ranks);
-  return of_heads(box, weight, numbers_of(heads, problem.attention.shape.head_dim));
+  return of_heads(box, weight, heads, problem.attention.shape.head_dim);
 }
 
 Rectangle written(const LayerProblem& problem, Weight weight, int rank, int ranks) {
@@ -92,7 +89,7 @@ Rectangle written(const LayerProblem& problem, Weight weight, int rank, int rank
   Interval heads = kv_heads(problem, rank, ranks);
   // Ranks have ascending heads: if the previous rank also keeps this rank's first K/V head, an earlier rank writes it.
   if (rank > 0 && kv_heads(problem, rank - 1, ranks).end > heads.begin && !heads.empty()) ++heads.begin;
-  return of_heads(box, weight, numbers_of(heads, problem.attention.shape.head_dim));
+  return of_heads(box, weight, heads, problem.attention.shape.head_dim);
 }
 
 Weights make_weights(const LayerProblem& problem, int rank, int ranks, const std::string& purpose) {

@@ -21,10 +21,9 @@ core::Interval keepers(const LayerProblem& problem, Index head, int ranks) {
 /// Sums the gradients of weights whose K/V heads several ranks keep. `gradient` (in, this rank's K/V heads * D), which
 /// is contiguous, has the contributions of this rank's query heads. The first rank that keeps a head adds the other
 /// ranks' contributions in the order of the ranks, and sends the sum to these ranks, so that all of them get the same
-/// bits. Returns {bytes sent, bytes received}. Collective.
+/// bits. Returns how many bytes this rank sends; it receives as many. Collective.
 /// Worked example: 4 query heads and 2 K/V heads on 4 ranks: ranks 0 and 1 sum head 0, ranks 2 and 3 head 1.
-std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm::Communicator& comm,
-                                         const Matrix& gradient) {
+Index sum_shared_heads(const LayerProblem& problem, const comm::Communicator& comm, const Matrix& gradient) {
   const Index head_dim = problem.attention.shape.head_dim, rank = comm.rank();
   const core::Interval own = kv_heads(problem, comm.rank(), comm.size());
   struct Arriving {
@@ -33,6 +32,7 @@ std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm
   };
   std::vector<Arriving> arriving;
   std::vector<comm::Message> shares_out, shares_in, sums_out, sums_in;
+  Index bytes = 0;
   for (Index head = own.begin; head < own.end; ++head) {
     const core::Interval ranks = keepers(problem, head, comm.size());
     const Index index = head - own.begin;
@@ -43,6 +43,7 @@ std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm
     if (rank != ranks.begin) {  // the first rank that keeps the head sums up
       shares_out.push_back({int(ranks.begin), columns});
       sums_in.push_back({int(ranks.begin), columns});
+      bytes += columns.bytes();
       continue;
     }
     for (Index p = ranks.begin + 1; p < ranks.end; ++p) {
@@ -51,6 +52,7 @@ std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm
       share.sum = gradient.take_columns({index * head_dim, (index + 1) * head_dim});
       shares_in.push_back({int(p), {share.numbers.data, gradient.rows, 1, columns.row_bytes, {0, 1}}});
       sums_out.push_back({int(p), columns});
+      bytes += columns.bytes();
     }
   }
   comm::Exchange exchange(comm);
@@ -59,13 +61,6 @@ std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm
   for (const Arriving& share : arriving) add(share.numbers, share.sum);
   exchange.start(sums_out, sums_in, 0);
   exchange.wait();
-  std::pair<Index, Index> bytes{0, 0};
-  for (const auto* messages : {&shares_out, &sums_out}) {
-    for (const comm::Message& message : *messages) bytes.first += message.block.bytes();
-  }
-  for (const auto* messages : {&shares_in, &sums_in}) {
-    for (const comm::Message& message : *messages) bytes.second += message.block.bytes();
-  }
   return bytes;
 }
 
@@ -75,18 +70,6 @@ strategies::Problem problem_of(const LayerProblem& layer, int rank, int ranks) {
   if (layer.sharding != Sharding::tensor) return layer.attention;
   return strategies::narrowed(layer.attention, query_heads(layer, rank, ranks));
 }
-
-Pass::Pass(const LayerProblem& layer, const pattern::Partition& partition, const strategies::Strategy& strategy,
-           const comm::Communicator& attention_comm, const comm::Communicator& comm,
-           const strategies::Progress& progress)
-    : layer(layer),
-      partition(partition),
-      problem(problem_of(layer, comm.rank(), comm.size())),
-      attention_partition(by_heads() ? pattern::root_partition(problem.shape.sequence, 1) : partition),
-      strategy(strategy),
-      attention_comm(attention_comm),
-      comm(comm),
-      progress(progress) {}
 
 Work::Work(const Pass& pass, const Weights& kept, std::vector<Weight> order, bool with_biases, LayerMetrics& metrics)
     : pass(pass),
@@ -164,7 +147,10 @@ void Work::sum_pieces(Index rows, Index columns,
 }
 
 void Work::sum_shared(const Matrix& gradient) {
-  core::timed_wait(metrics, "reduce", [&] { count(sum_shared_heads(pass.layer, pass.comm, gradient)); });
+  core::timed_wait(metrics, "reduce", [&] {
+    const Index bytes = sum_shared_heads(pass.layer, pass.comm, gradient);
+    count({bytes, bytes});
+  });
 }
 
 void Work::finish() {

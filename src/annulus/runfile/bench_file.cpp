@@ -93,11 +93,8 @@ BenchFile bench_file_of(RunFileTree tree) {
   std::erase_if(root.entries, [](const YamlNode::Entry& section) {
     return section.key == "bench" || section.key == "output" || section.key == "train";
   });
-  YamlNode none;
-  none.kind = YamlNode::Kind::scalar;
-  none.location = run.where("output");
-  none.text = OutputSettings::no_file;
-  put(root, "output.file", std::move(none), run.where("output"));
+  const std::string location = run.where("output");
+  put(root, "output.file", {YamlNode::Kind::scalar, location, OutputSettings::no_file, false, {}, {}}, location);
   return file;
 }
 

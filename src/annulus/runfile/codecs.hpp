@@ -104,11 +104,8 @@ template <class T>
 Codec<T> word_or(const std::string& word, const T& meaning, const Codec<T>& codec) {
   return {word + ", or " + codec.range,
           [=](const KeyValue& v, T& to) {
-            if (v.is_word(word)) {
-              to = meaning;
-            } else {
-              codec.read(v, to);
-            }
+            if (!v.is_word(word)) return codec.read(v, to);
+            to = meaning;
           },
           [=](const T& from) { return from == meaning ? word : codec.write(from); }};
 }

@@ -47,12 +47,8 @@ void check_input(const RunFile& run) {
 void complete_generate(RunFile& run) {
   if (!run.settings.input.generate) return;
   run.settings.input.generate->complete();
-  const core::Shape& shape = run.settings.input.generate->shape;
-  core::Shape largest = shape;
-  largest.sequence = std::max(shape.sequence, run.settings.input.generate->query_rows());
-  if (const auto objection = objection_to(largest)) {
-    const std::string key = "input.generate." + objection->extent;
-    refuse(run, key, ": {}", objection->reason);
+  if (const auto objection = objection_to(*run.settings.input.generate)) {
+    refuse(run, "input.generate." + objection->extent, ": {}", objection->reason);
   }
 }
 
@@ -145,13 +141,14 @@ bool same_file(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::optional<Objection> objection_to(const core::Shape& shape) {
+std::optional<Objection> objection_to(const GenerateSettings& settings) {
+  const core::Shape& shape = settings.shape;
   if (shape.heads % shape.kv_heads != 0) {
     return Objection{"kv_heads", fmt::format("{} does not divide the {} heads", shape.kv_heads, shape.heads)};
   }
   // The bytes of the largest tensor must fit into 64 bits, and so must the sum over several tensors.
-  const double bytes = 8.0 * double(shape.batch) * double(shape.sequence) * double(shape.heads) *
-                       double(std::max(shape.head_dim, shape.dim_of_values()));
+  const double bytes = 8.0 * double(shape.batch) * double(std::max(shape.sequence, settings.query_rows())) *
+                       double(shape.heads) * double(std::max(shape.head_dim, shape.dim_of_values()));
   if (bytes > 1e18) return Objection{"sequence", fmt::format("{:.2g} bytes per tensor, expected at most 1e18", bytes)};
   return std::nullopt;
 }

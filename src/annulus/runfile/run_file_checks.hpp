@@ -5,12 +5,12 @@
 
 namespace annulus::runfile {
 
-/// Says why tensors of some shape cannot be made: the extent to change, and what is wrong with this extent.
+/// Says why tensors cannot be generated: the extent to change, and what is wrong with this extent.
 struct Objection {
   std::string extent;
   std::string reason;
 };
-std::optional<Objection> objection_to(const core::Shape& shape);  ///< empty: no objection
+std::optional<Objection> objection_to(const GenerateSettings& settings);  ///< empty: no objection
 
 /// Sets what follows from other settings, such as kv_heads. Throws an Error(usage) that names the key to change if
 /// settings are missing or contradict each other. `segments`, `dilations`: the lengths of these lists in the run file.

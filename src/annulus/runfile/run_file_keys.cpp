@@ -64,12 +64,10 @@ Codec<pattern::QueryOffset> query_offset() {
 /// Accepts `{base: 10000}`.
 Codec<double> base_of_rope() {
   const auto read = [](const KeyValue& value, double& to) {
-    bool is_there = false;
     value.each_entry({"base"}, "", [&](const std::string&, const KeyValue& entry) {
-      is_there = true;
       positive().read({entry.node, "layer.rope.base", value.folder}, to);
     });
-    if (!is_there) value.refuse("none or {base: 10000}");
+    if (value.node.find("base") == nullptr) value.refuse("none or {base: 10000}");
   };
   return {"{base: number above 1}", read, [](double base) { return fmt::format("{{base: {}}}", base); }};
 }

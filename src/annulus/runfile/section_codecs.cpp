@@ -28,14 +28,12 @@ void read_limits(const KeyValue& value, Index most_rows, Window& to) {
 }
 
 void read_window(const KeyValue& value, Index most_rows, Window& to) {
-  bool is_there = false;
   value.each_entry({"window", "first"}, ", expected " + window_form,
                    [&](const std::string& key, const KeyValue& entry) {
                      if (key == "first") return whole(0, most_rows).read(entry, to.first);
-                     is_there = true;
                      read_limits(entry, most_rows, to);
                    });
-  if (!is_there) value.refuse(window_form);
+  if (value.node.find("window") == nullptr) value.refuse(window_form);
 }
 
 /// Reads `auto`, or a list with one slope for each query head.
@@ -48,11 +46,8 @@ void read_slopes(const KeyValue& value, std::optional<std::vector<double>>& to) 
     const KeyValue slope{node, value.name, value.folder};
     const bool is_zero =
         node.text == "0" || (node.text.starts_with("0.") && node.text.find_first_not_of('0', 2) == std::string::npos);
-    if (is_zero) {
-      to->push_back(0);
-    } else {
-      positive().read(slope, to->emplace_back());
-    }
+    to->push_back(0);
+    if (!is_zero) positive().read(slope, to->back());
   }
 }
 
@@ -63,13 +58,9 @@ Codec<Pair> segment(Index most_rows) {
   const auto read = [=](const KeyValue& value, Pair& to) {
     to.window.reset();
     to.segment = pattern::whole_document;
-    if (value.node.kind == YamlNode::Kind::section) {
-      read_window(value, most_rows, to.window.emplace());
-    } else if (value.node.kind == YamlNode::Kind::list) {
-      value.refuse("rows, all, or " + window_form);
-    } else {
-      rows.read(value, to.segment);
-    }
+    if (value.node.kind == YamlNode::Kind::section) return read_window(value, most_rows, to.window.emplace());
+    if (value.node.kind == YamlNode::Kind::list) value.refuse("rows, all, or " + window_form);
+    rows.read(value, to.segment);
   };
   return {"rows, 1 or more, all, or " + window_form, read, pattern::segment_text};
 }
@@ -77,14 +68,12 @@ Codec<Pair> segment(Index most_rows) {
 Codec<BiasSettings> bias(Index most_rows) {
   const auto read = [=](const KeyValue& value, BiasSettings& to) {
     if (value.node.kind != YamlNode::Kind::section) value.refuse(bias_form);
-    bool is_there = false;
     value.each_entry({"alibi", "exempt"}, ", expected " + bias_form,
                      [&](const std::string& key, const KeyValue& entry) {
                        if (key == "exempt") return whole(0, most_rows).read(entry, to.exempt);
-                       is_there = true;
                        read_slopes(entry, to.slopes);
                      });
-    if (!is_there) value.refuse(bias_form);
+    if (value.node.find("alibi") == nullptr) value.refuse(bias_form);
   };
   const auto write = [](const BiasSettings& from) {
     const std::string slopes = from.slopes ? fmt::format("[{}]", fmt::join(*from.slopes, ", ")) : "auto";

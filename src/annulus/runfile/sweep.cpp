@@ -53,11 +53,7 @@ std::vector<SweptValue> range_of(const KeyValue& value) {
   if (words["from"] > words["to"]) value.refuse("`from` up to `to`");
   std::vector<SweptValue> values;
   for (Index at = words["from"]; at <= words["to"] && Index(values.size()) <= most_cases;) {
-    YamlNode node = value.node;
-    node.kind = Kind::scalar;
-    node.entries.clear();
-    node.text = std::to_string(at);
-    values.push_back(value_of(node));
+    values.push_back(value_of({Kind::scalar, value.node.location, std::to_string(at), false, {}, {}}));
     // Divides and subtracts, because a product or a sum might not fit into 64 bits.
     if (times ? at > words["to"] / words["times"] : at > words["to"] - words["step"]) break;
     at = times ? at * words["times"] : at + words["step"];

@@ -88,13 +88,10 @@ std::string known_name(std::string_view word, const std::vector<std::string>& ca
 
 }  // namespace
 
-std::string WholeRange::describe() const {
-  return most == INT64_MAX ? fmt::format("a whole number, {} or more", least)
-                           : fmt::format("a whole number from {} to {}", least, most);
-}
-
 Parsed<core::Index> parse_whole(std::string_view text, const WholeRange& range) {
-  const std::string expected = range.describe();
+  const std::string expected = range.most == INT64_MAX
+                                   ? fmt::format("a whole number, {} or more", range.least)
+                                   : fmt::format("a whole number from {} to {}", range.least, range.most);
   const std::string_view digits = without_sign(text);
   if (looks_octal_or_hexadecimal(digits)) return {std::nullopt, expected + leading_zero};
   if (digits.empty() || !std::all_of(digits.begin(), digits.end(), is_digit)) return {std::nullopt, expected};
@@ -110,8 +107,7 @@ Parsed<double> parse_positive(std::string_view text) {
   if (looks_octal_or_hexadecimal(digits)) return {std::nullopt, expected + leading_zero};
   // from_chars also accepts "inf" and "nan", so the text must start with a digit, or with a point and a digit.
   const bool starts_well = !digits.empty() && (is_digit(digits[0]) || (digits.size() > 1 && is_digit(digits[1])));
-  if (!starts_well) return {std::nullopt, expected};
-  const auto number = convert<double>(text);
+  const auto number = starts_well ? convert<double>(text) : std::nullopt;
   if (!number || !std::isfinite(*number) || *number <= 0) return {std::nullopt, expected};
   return {number, expected};
 }

@@ -22,9 +22,6 @@ struct Parsed {
 struct WholeRange {
   core::Index least = 1;
   core::Index most = INT64_MAX;
-
-  /// Says what the text should be: "a whole number, 1 or more", "a whole number from 1 to 256".
-  std::string describe() const;
 };
 
 /// Reads a whole number. Empty for 010 and 0x10 (octal, hexadecimal), 1e3, 1.5, blanks, and numbers outside the range.

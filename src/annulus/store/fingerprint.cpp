@@ -70,10 +70,19 @@ std::uint64_t row_fingerprint(const std::byte* row, std::size_t bytes, std::uint
   return all;
 }
 
+/// The sum of share(i) for 0 <= i < count, computed by all threads.
+template <class Share>
+std::uint64_t sum_of(const char* label, Index count, const Share& share) {
+  std::uint64_t sum = 0;
+  Kokkos::parallel_reduce(
+      label, Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(0, count),
+      [=](const Index i, std::uint64_t& all) { all += share(i); }, sum);
+  return sum;
+}
+
 }  // namespace
 
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm) {
-  using Space = Kokkos::DefaultHostExecutionSpace;
   const Index bytes = held.row_bytes, at_once = std::max<Index>(1, (Index(1) << 30) / std::max<Index>(1, bytes));
   const auto* row = static_cast<const std::byte*>(held.host);
   std::uint64_t sum = 0;
@@ -81,14 +90,9 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm) 
     for (const core::Interval& interval : held.rows) {
       for (Index first = interval.begin; first < interval.end; first += at_once) {
         const Index count = std::min(at_once, interval.end - first), number = b * held.sequence + first;
-        std::uint64_t part = 0;
-        Kokkos::parallel_reduce(
-            "annulus::fingerprint", Kokkos::RangePolicy<Space>(0, count),
-            [=](const Index i, std::uint64_t& all) {
-              all += row_fingerprint(row + i * bytes, std::size_t(bytes), std::uint64_t(number + i));
-            },
-            part);
-        sum += part;
+        sum += sum_of("annulus::fingerprint", count, [=](const Index i) {
+          return row_fingerprint(row + i * bytes, std::size_t(bytes), std::uint64_t(number + i));
+        });
         row += count * bytes;
         comm::watchdog_progress();  // other ranks may be waiting for this rank
       }
@@ -121,39 +125,29 @@ std::uint64_t fingerprint(const std::vector<Index>& numbers) {
 }
 
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line) {
-  using Space = Kokkos::DefaultHostExecutionSpace;
   constexpr Index few = Index(1) << 18;  // bytes: for fewer, starting more threads would take longer than the sum
   const auto share = [=](Index i) { return line_share(bytes + i * line, line, std::uint64_t(begin + i * line)); };
+  if (count >= few) return sum_of("annulus::fingerprint_at", count / line, share);
   std::uint64_t sum = 0;
-  if (count < few) {
-    for (Index i = 0; i < count / line; ++i) sum += share(i);
-    return sum;
-  }
-  Kokkos::parallel_reduce(
-      "annulus::fingerprint_at", Kokkos::RangePolicy<Space>(0, count / line),
-      [=](const Index i, std::uint64_t& all) { all += share(i); }, sum);
+  for (Index i = 0; i < count / line; ++i) sum += share(i);
   return sum;
 }
 
 std::uint64_t fingerprint_share(const MatrixPart& part, std::uint64_t matrix) {
-  using Space = Kokkos::DefaultHostExecutionSpace;
   const std::size_t bytes = bytes_of(part.type.value());
   const core::RowPiece piece = piece_of(part, Index(bytes));
   const auto* const numbers = static_cast<const std::byte*>(piece.memory);
   const core::Interval columns = part.part.columns;
-  std::uint64_t sum = 0;
-  Kokkos::parallel_reduce(
-      "annulus::fingerprint_share", Kokkos::RangePolicy<Space>(0, part.part.rows.size()),
-      [=](const Index i, std::uint64_t& all) {
-        const std::uint64_t row = mixed(mixed(matrix + 1) + std::uint64_t(piece.first + i));
-        for (Index c = 0; c < columns.size(); ++c) {
-          std::uint64_t bits = 0;
-          std::memcpy(&bits, numbers + i * piece.pitch + c * Index(bytes), bytes);
-          all += mixed(mixed(row + std::uint64_t(columns.begin + c)) ^ bits);
-        }
-      },
-      sum);
-  return sum;
+  return sum_of("annulus::fingerprint_share", part.part.rows.size(), [=](const Index i) {
+    const std::uint64_t row = mixed(mixed(matrix + 1) + std::uint64_t(piece.first + i));
+    std::uint64_t sum = 0;
+    for (Index c = 0; c < columns.size(); ++c) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, numbers + i * piece.pitch + c * Index(bytes), bytes);
+      sum += mixed(mixed(row + std::uint64_t(columns.begin + c)) ^ bits);
+    }
+    return sum;
+  });
 }
 
 }  // namespace annulus::store

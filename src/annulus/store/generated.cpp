@@ -65,9 +65,4 @@ GeneratedTensor generated(const runfile::GenerateSettings& settings, core::Tenso
           (keys ? s.kv_heads : s.heads) * (values ? s.dim_of_values() : s.head_dim)};
 }
 
-void fill_generated(const runfile::GenerateSettings& settings, core::TensorId tensor,
-                    const std::vector<core::Interval>& rows, void* host) {
-  fill_tensor(settings.seed, generated(settings, tensor), rows, host);
-}
-
 }  // namespace annulus::store

@@ -29,8 +29,4 @@ GeneratedTensor generated(const runfile::GenerateSettings& settings, core::Tenso
 void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows,
                  void* host);
 
-/// Calls fill_tensor() for the tensor that generated(settings, tensor) describes.
-void fill_generated(const runfile::GenerateSettings& settings, core::TensorId tensor,
-                    const std::vector<core::Interval>& rows, void* host);
-
 }  // namespace annulus::store

@@ -124,6 +124,8 @@ void Journal::take(const std::string& line) {
   const auto rest = [&] { return line.substr(std::min(line.size(), word.size() + 1)); };
   Unit unit;
   std::uint64_t id = 0;
+  if (word == "claim" || word == "done" || word == "check" || word == "again")
+    words >> unit.phase >> unit.index >> std::ws;
   if (word == "head") {
     head_ = rest();
   } else if (word == "part") {
@@ -133,16 +135,12 @@ void Journal::take(const std::string& line) {
     words >> owners_[id].launch >> owners_[id].process >> std::ws;
     std::getline(words, owners_[id].about);
   } else if (word == "claim") {
-    words >> unit.phase >> unit.index >> id;
-    claims_[unit] = id;
+    words >> claims_[unit];
   } else if (word == "done") {
-    words >> unit.phase >> unit.index >> std::ws;
     std::getline(words, done_[unit]);
   } else if (word == "check") {
-    words >> unit.phase >> unit.index >> std::ws;
     std::getline(words, checks_[unit]);
   } else if (word == "again") {
-    words >> unit.phase >> unit.index;
     done_.erase(unit);
     done_.erase(done_.lower_bound({unit.phase + 1, 0}), done_.end());
     claims_.erase(unit);

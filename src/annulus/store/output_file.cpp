@@ -103,11 +103,6 @@ Journal::Lock OutputFile::open_journal() {
   }
 }
 
-void OutputFile::refuse_other_run(const std::string& worker) const {
-  fail(ErrorKind::failure, "{}: another run makes this output already: {}; wait for it, or name another file{}",
-       final_path_, worker, journal_->if_gone(part_path_));
-}
-
 /// Makes the journal and the part file, or opens those of another launch. Returns false if that launch has cut the
 /// output into other units. Call it on rank 0.
 bool OutputFile::lay_out(const MayContinue& may_continue) {
@@ -124,7 +119,10 @@ bool OutputFile::lay_out(const MayContinue& may_continue) {
     if (may_continue && journal_->head() != whole_head && (worker || done > 0)) {
       return may_continue(*journal_, PartLayout::parse(journal_->part(), journal_path_)) && sign_on();
     }
-    if (worker) refuse_other_run(*worker);
+    if (worker) {
+      fail(ErrorKind::failure, "{}: another run makes this output already: {}; wait for it, or name another file{}",
+           final_path_, *worker, journal_->if_gone(part_path_));
+    }
     if (done > 0) {
       fail(
           ErrorKind::failure,
@@ -133,11 +131,12 @@ bool OutputFile::lay_out(const MayContinue& may_continue) {
           journal_path_, done, final_path_);
     }
   }
-  return begin(lock) && sign_on();
+  begin(lock);
+  return sign_on();
 }
 
 /// Makes everything anew. Call it if no unit is finished and no process works on the file.
-bool OutputFile::begin(Journal::Lock& lock) {
+void OutputFile::begin(Journal::Lock& lock) {
   if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
   try {
     discard(part_path_, *journal_);  // before begin_anew(): only the old journal says that this file can be removed
@@ -156,11 +155,10 @@ bool OutputFile::begin(Journal::Lock& lock) {
     journal_->remove();
     throw;
   }
-  if (!plan_.keeps_units) return true;
+  if (!plan_.keeps_units) return;
   flush_folder(journal_path_);
   part_guard_->release();
   part_guard_.reset();
-  return true;
 }
 
 void OutputFile::note_unfinished(const std::string& path, std::optional<UnfinishedFile>& guard) {

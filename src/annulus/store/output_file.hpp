@@ -72,9 +72,8 @@ class OutputFile : public RowWriter {
 
  private:
   bool lay_out(const MayContinue& may_continue);
-  bool begin(Journal::Lock& lock);
+  void begin(Journal::Lock& lock);
   Journal::Lock open_journal();
-  [[noreturn]] void refuse_other_run(const std::string& worker) const;
   static void note_unfinished(const std::string& path, std::optional<UnfinishedFile>& guard);
 
   const OutputPlan plan_;

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/comm/watchdog.hpp"
@@ -25,19 +24,6 @@ using core::fail;
 using Json = nlohmann::ordered_json;
 
 constexpr Index alignment = 4096;  // bytes; alignment of scratch tensors, and of the blocks of HDF5's own bytes
-
-std::vector<TensorSpec> in_result(const std::vector<PartTensor>& tensors) {
-  std::vector<TensorSpec> specs;
-  for (const PartTensor& tensor : tensors) {
-    if (!tensor.is_scratch) specs.push_back(tensor.spec);
-  }
-  return specs;
-}
-
-Index bytes_of(const TensorSpec& spec) {
-  return std::accumulate(spec.extents.begin(), spec.extents.end(), Index(store::bytes_of(spec.type)),
-                         std::multiplies<Index>());
-}
 
 /// Returns the byte range of the numbers of each dataset in the top group: of tensors and of scales, whose space stays
 /// empty.
@@ -62,14 +48,6 @@ std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
   return ranges;
 }
 
-std::string bytes_in(const Descriptor& file, const std::string& path, core::Interval where) {
-  std::string bytes(std::size_t(where.size()), '\0');
-  const Index done = store::read_bytes(file, bytes.data(), where.size(), where.begin);
-  if (done < where.size())
-    fail(ErrorKind::failure, "{}: reading failed: {}", path, std::strerror(done < 0 ? errno : EIO));
-  return bytes;
-}
-
 std::string to_hex(const std::string& bytes) {
   std::string hex;
   for (const char one : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(one));
@@ -87,7 +65,10 @@ std::string from_hex(const std::string& hex) {
 void note_written(const Descriptor& file, const std::string& path, core::Interval range,
                   std::vector<PartLayout::Bytes>& noted) {
   for (Index begin = range.begin; begin < range.end; begin += alignment) {
-    std::string bytes = bytes_in(file, path, {begin, std::min(begin + alignment, range.end)});
+    const Index count = std::min(alignment, range.end - begin);
+    std::string bytes(std::size_t(count), '\0');
+    const Index done = read_bytes(file, bytes.data(), count, begin);
+    if (done < count) fail(ErrorKind::failure, "{}: reading failed: {}", path, std::strerror(done < 0 ? errno : EIO));
     if (bytes.find_first_not_of('\0') != std::string::npos) noted.push_back({begin, std::move(bytes)});
   }
 }
@@ -163,11 +144,17 @@ PartLayout PartLayout::parse(const std::string& text, const std::string& journal
 PartLayout PartFile::lay_out(const std::string& path, const OutputTarget& result,
                              const std::vector<PartTensor>& tensors, std::optional<UnfinishedFile>& guard) {
   const comm::BlockingScope inside("the making of " + path);
-  const std::vector<TensorSpec> specs = in_result(tensors);
   const Alignment aligned(result.alignment);
+  std::vector<TensorSpec> specs;
   Index scratch = 0;
-  for (const PartTensor& tensor : tensors) scratch += tensor.is_scratch ? bytes_of(tensor.spec) + alignment : 0;
-  const Index room = store::bytes_of(specs, aligned) + spare_bytes + scratch;
+  for (const PartTensor& tensor : tensors) {
+    if (tensor.is_scratch) {
+      scratch += bytes_of(tensor.spec) + alignment;
+    } else {
+      specs.push_back(tensor.spec);
+    }
+  }
+  const Index room = bytes_of(specs, aligned) + spare_bytes + scratch;
   check_free_space(path, room);
   Descriptor file;
   {
@@ -345,7 +332,7 @@ void PartFile::publish(const std::string& final_path, bool overwrite, const Reco
                        AtomicFile::Unnamed unnamed) const {
   const Descriptor file(path_, O_RDWR | O_NOFOLLOW);
   undo_record(file);
-  extend(file, path_, store::bytes_of(record) + spare_bytes);  // HDF5 removes the bytes that it does not use
+  extend(file, path_, bytes_of(record) + spare_bytes);  // HDF5 removes the bytes that it does not use
   add_record(path_, record);
   check(file, layout_.bytes);
   AtomicFile(final_path, overwrite, path_, unnamed).publish();

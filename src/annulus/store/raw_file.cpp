@@ -29,16 +29,6 @@ void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset)
        done < 0 ? std::strerror(errno) : "the file ends there");
 }
 
-/// True if all bytes are contiguous, and the same in the file and in memory.
-bool is_whole(const RowLayout& layout, const RowRuns& runs) { return runs.count == 1 && layout.type == layout.memory; }
-
-void check_run(const RowLayout& layout, const OneRun& run) {
-  const auto found = find_unwanted(layout, run.memory(), run.runs->numbers);
-  if (!found) return;
-  fail(ErrorKind::failure, "{} holds {} at {}, {}", layout.where, found->value, index_text(layout, run, found->index),
-       found->expected());
-}
-
 /// If memory has no gaps between the runs, checks all of them in one call. If it has gaps, or a number is bad, checks
 /// run by run, and finds the index of the bad number.
 void check_runs(const RowLayout& layout, const RowRuns& runs) {
@@ -46,13 +36,22 @@ void check_runs(const RowLayout& layout, const RowRuns& runs) {
       !find_unwanted(layout, runs.memory, runs.numbers * runs.count)) {
     return;
   }
-  for (Index i = 0; i < runs.count; ++i) check_run(layout, {&runs, i});
+  for (Index i = 0; i < runs.count; ++i) {
+    const OneRun run{&runs, i};
+    const auto found = find_unwanted(layout, run.memory(), runs.numbers);
+    if (!found) continue;
+    fail(ErrorKind::failure, "{} holds {} at {}, {}", layout.where, found->value, index_text(layout, run, found->index),
+         found->expected());
+  }
 }
 
+/// `whole` gets the runs whose bytes are contiguous, and the same in the file and in memory.
 void split(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, std::vector<RowRuns>& whole,
            std::vector<RowRuns>& scattered) {
   for (const core::RowPiece& piece : pieces) {
-    for (const RowRuns& runs : runs_of(layout, piece)) (is_whole(layout, runs) ? whole : scattered).push_back(runs);
+    for (const RowRuns& runs : runs_of(layout, piece)) {
+      (runs.count == 1 && layout.type == layout.memory ? whole : scattered).push_back(runs);
+    }
   }
 }
 
@@ -125,11 +124,8 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
       traffic.asked += run.runs->numbers * layout.number_bytes();
     }
   });
-  for (const std::vector<RowRuns>* all : {&whole, &scattered}) {
-    for (const RowRuns& runs : *all) {
-      check_runs(layout, runs);
-    }
-  }
+  for (const RowRuns& runs : whole) check_runs(layout, runs);
+  for (const RowRuns& runs : scattered) check_runs(layout, runs);
   traffic.seconds += core::wall_seconds() - start;
 }
 

@@ -35,19 +35,18 @@ void add_run(hid_t file, const Record& record) {
 
 }  // namespace
 
-Index bytes_of(const std::vector<TensorSpec>& tensors) {
-  Index bytes = 0;
-  for (const TensorSpec& tensor : tensors) {
-    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(0));
-    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(bytes_of(tensor.type)),
-                             std::multiplies<Index>());
-  }
-  return bytes;
+Index bytes_of(const TensorSpec& tensor) {
+  return std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(bytes_of(tensor.type)),
+                         std::multiplies<>());
 }
 
 Index bytes_of(const std::vector<TensorSpec>& tensors, const Alignment& alignment) {
-  Index bytes = bytes_of(tensors);
-  for (const TensorSpec& tensor : tensors) bytes += bytes_of({tensor}) >= alignment.from ? alignment.step : 0;
+  Index bytes = 0;
+  for (const TensorSpec& tensor : tensors) {
+    const Index numbers = bytes_of(tensor);
+    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), numbers);
+    if (numbers >= alignment.from) bytes += alignment.step;
+  }
   return bytes;
 }
 

@@ -77,9 +77,9 @@ struct Alignment {
   }
 };
 
-/// Bytes of the tensors, plus at least the bytes of their dimension scales.
-Index bytes_of(const std::vector<TensorSpec>& tensors);
-/// The same, including the gaps of the alignment.
+/// Bytes of a tensor's numbers.
+Index bytes_of(const TensorSpec& tensor);
+/// Bytes of the tensors, plus at least the bytes of their dimension scales and of the gaps of the alignment.
 Index bytes_of(const std::vector<TensorSpec>& tensors, const Alignment& alignment);
 /// Bytes of a record's text and numbers.
 Index bytes_of(const Record& record);

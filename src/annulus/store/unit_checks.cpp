@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <sstream>
 
 #include "annulus/core/error.hpp"
@@ -34,23 +33,18 @@ namespace {
 
 /// The smallest box of entries, rows and heads that contains all pieces; it is returned as one piece for each entry.
 std::vector<core::RowPiece> box_of(const std::vector<core::RowPiece>& pieces) {
-  std::array<Index, 3> begin, end;
-  begin.fill(INT64_MAX);
-  end.fill(0);
-  const auto include = [&](std::size_t axis, core::Interval range) {
-    begin[axis] = std::min(begin[axis], range.begin);
-    end[axis] = std::max(end[axis], range.end);
+  core::Interval entries{INT64_MAX, 0}, rows = entries, heads = entries;
+  const auto include = [](core::Interval one, core::Interval& all) {
+    all = {std::min(all.begin, one.begin), std::max(all.end, one.end)};
   };
   for (const core::RowPiece& piece : pieces) {
     if (piece.count == 0) continue;
-    include(0, {piece.batch, piece.batch + 1});
-    include(1, {piece.first, piece.first + (piece.count - 1) * piece.stride + 1});
-    include(2, piece.heads);
+    include({piece.batch, piece.batch + 1}, entries);
+    include({piece.first, piece.first + (piece.count - 1) * piece.stride + 1}, rows);
+    include(piece.heads, heads);
   }
   std::vector<core::RowPiece> box;
-  for (Index b = begin[0]; b < end[0]; ++b) {
-    box.push_back({b, begin[1], 1, end[1] - begin[1], {begin[2], end[2]}});
-  }
+  for (Index b = entries.begin; b < entries.end; ++b) box.push_back({b, rows.begin, 1, rows.size(), heads});
   return box;
 }
 

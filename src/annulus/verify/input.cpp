@@ -58,7 +58,8 @@ Numbers AttentionInput::rows(StoredTensor tensor, Interval rows) const {
     return Numbers(std::size_t(count));
   if (file_) return read_as_double(*file_, store::dataset_of(settings_, tensor), rows);
   std::vector<std::byte> host(std::size_t(count * number_bytes_of(problem_, tensor)));
-  store::fill_generated(*settings_.generate, store::seed_of(tensor), {rows}, host.data());
+  store::fill_tensor(settings_.generate->seed, store::generated(*settings_.generate, store::seed_of(tensor)), {rows},
+                     host.data());
   return to_double(host, *memory_type_of(problem_, tensor));
 }
 

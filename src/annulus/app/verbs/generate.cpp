@@ -39,9 +39,7 @@ struct Dataset {
 void complete(Given& given) {
   given.what.complete();
   const core::Shape& shape = given.what.shape;
-  core::Shape largest = shape;
-  largest.sequence = std::max(shape.sequence, given.what.query_rows());
-  if (const auto objection = runfile::objection_to(largest)) {
+  if (const auto objection = runfile::objection_to(given.what)) {
     std::string option = objection->extent;
     std::replace(option.begin(), option.end(), '_', '-');
     core::fail(core::ErrorKind::usage, "generate --{}: {}", option, objection->reason);

@@ -46,6 +46,14 @@ TypeId small_float(DType type, hid_t from) {
   return id;
 }
 
+/// HDF5's type for `type` in the byte order of the three given types.
+TypeId type_among(hid_t int64, hid_t float64, hid_t float32, NumberType type) {
+  if (!type.dtype()) return TypeId(H5Tcopy(int64));
+  if (type == DType::float64) return TypeId(H5Tcopy(float64));
+  if (type == DType::float32) return TypeId(H5Tcopy(float32));
+  return small_float(*type.dtype(), float32);
+}
+
 /// HDF5 must not close objects at the end of the process. It would try again to close what it could not close before (a
 /// file on a full disk), and HDF5 1.10 would then crash. All that matters is closed already. This must be the first
 /// call of HDF5.
@@ -104,8 +112,7 @@ std::string first_of(const std::vector<std::string>& links, hid_t file) {
   for (const std::string& name : links) {
     if (shown.size() > most) break;
     const ObjectId object(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), hid_t(access)));
-    const bool is_axis = object >= 0 && is_bare_scale(object);
-    if (!is_axis) shown.push_back(name);
+    if (object < 0 || !is_bare_scale(object)) shown.push_back(name);
   }
   if (shown.size() > most) {
     shown.back() = "...";
@@ -142,19 +149,9 @@ std::string hdf5_reason() {
   return text.empty() ? "" : ": " + text;
 }
 
-TypeId file_type(NumberType type) {
-  if (!type.dtype()) return TypeId(H5Tcopy(H5T_STD_I64LE));
-  if (type == DType::float64) return TypeId(H5Tcopy(H5T_IEEE_F64LE));
-  if (type == DType::float32) return TypeId(H5Tcopy(H5T_IEEE_F32LE));
-  return small_float(*type.dtype(), H5T_IEEE_F32LE);
-}
+TypeId file_type(NumberType type) { return type_among(H5T_STD_I64LE, H5T_IEEE_F64LE, H5T_IEEE_F32LE, type); }
 
-TypeId memory_type(NumberType type) {
-  if (!type.dtype()) return TypeId(H5Tcopy(H5T_NATIVE_INT64));
-  if (type == DType::float64) return TypeId(H5Tcopy(H5T_NATIVE_DOUBLE));
-  if (type == DType::float32) return TypeId(H5Tcopy(H5T_NATIVE_FLOAT));
-  return small_float(*type.dtype(), H5T_NATIVE_FLOAT);
-}
+TypeId memory_type(NumberType type) { return type_among(H5T_NATIVE_INT64, H5T_NATIVE_DOUBLE, H5T_NATIVE_FLOAT, type); }
 
 std::optional<DType> dtype_of(hid_t type) {
   if (H5Tget_class(type) != H5T_FLOAT) return std::nullopt;
