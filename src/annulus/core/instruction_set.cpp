@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 
 #include "annulus/core/amx.hpp"
+#include "annulus/core/error.hpp"
 
 namespace annulus::core {
 namespace {
@@ -22,6 +24,16 @@ InstructionSet fastest_vectors() {
 InstructionSet best_up_to(InstructionSet most) {
   static const std::vector<InstructionSet> usable = usable_instruction_sets();
   return *std::find_if(usable.rbegin(), usable.rend(), [&](InstructionSet set) { return set <= most; });
+}
+
+/// Returns the limit that the user has set, otherwise preferred_limit().
+InstructionSet first_limit() {
+  const char* const name = std::getenv(instruction_set_variable);
+  if (name == nullptr || *name == '\0') return preferred_limit();
+  const auto set = instruction_set_called(name);
+  if (set) return *set;
+  fail(ErrorKind::usage, "the environment variable {} is '{}', expected baseline, avx2, avx512, avx512_bf16 or amx",
+       instruction_set_variable, name);
 }
 
 }  // namespace
@@ -54,7 +66,8 @@ std::vector<InstructionSet> usable_instruction_sets() {
 }
 
 InstructionSet best_instruction_set() {
-  return best_up_to(limit == none ? preferred_limit() : InstructionSet(limit.load()));
+  static const InstructionSet first = first_limit();
+  return best_up_to(limit == none ? first : InstructionSet(limit.load()));
 }
 
 bool has_matrix_units() { return best_instruction_set() == InstructionSet::amx && has_amx(); }

@@ -17,13 +17,17 @@ enum class InstructionSet { baseline, avx2, avx512, avx512_bf16, amx };
 inline constexpr std::array all_instruction_sets{InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512,
                                                  InstructionSet::avx512_bf16, InstructionSet::amx};
 
+/// The environment variable that limits a process to "baseline", "avx2", "avx512", "avx512_bf16" or "amx". Users set it
+/// to compare instruction sets, or to get the same bits as on a machine with fewer instructions.
+inline constexpr const char* instruction_set_variable = "ANNULUS_INSTRUCTION_SET";
+
 std::string_view name_of(InstructionSet set);
 
 /// Returns the sets that this processor can use. baseline is always the first entry and amx always the last; the
 /// entries between them go from slow to fast. avx2 includes FMA; avx512 includes the parts F, DQ, BW and VL.
 std::vector<InstructionSet> usable_instruction_sets();
 
-/// Returns the limit until limit_instruction_set() is called: amx if this process has the matrix units (core/amx.hpp);
+/// Returns the limit if the user and limit_instruction_set() set none: amx if this process has the matrix units (core/amx.hpp);
 /// otherwise avx512 on Intel's processors, and avx512_bf16 on others. On Intel's processors VDPBF16PS takes twice as
 /// long as the two multiply-adds that it replaces (measured on Granite Rapids: 120 GFLOP/s against 240).
 InstructionSet preferred_limit();
@@ -31,7 +35,8 @@ InstructionSet preferred_limit();
 /// Returns `set` itself, except for amx: then returns the vector set that computes what matrix units do not.
 InstructionSet vectors_beside(InstructionSet set);
 
-/// Returns the set that is used by default: the last usable set that limit_instruction_set() allows.
+/// Returns the set that is used by default: the last usable set that instruction_set_variable allows, or after a call of
+/// limit_instruction_set() the last one that this allows. Throws Error(usage) if the variable has no set's name.
 InstructionSet best_instruction_set();
 
 /// True if this process computes on matrix units: amx is the best set, and the process may use the units. If it may
@@ -39,7 +44,7 @@ InstructionSet best_instruction_set();
 bool has_matrix_units();
 
 /// From now on no thread uses a set that comes after `most` in InstructionSet. Jobs call this if all their ranks must
-/// use the same set. Before the first call the limit is preferred_limit().
+/// use the same set.
 void limit_instruction_set(InstructionSet most);
 
 /// Returns the set of this name, if there is one.

@@ -9,7 +9,8 @@ Communicator::Communicator() : inner_(std::make_shared<comm::Communicator>()) {}
 
 #if ANNULUS_HAS_MPI
 Communicator::Communicator(MPI_Comm parent) : inner_(std::make_shared<comm::Communicator>(parent)) {
-  const auto best = core::Index(core::best_instruction_set());
+  core::Index best = 0;
+  comm::agree(*inner_, [&] { best = core::Index(core::best_instruction_set()); });
   core::limit_instruction_set(core::InstructionSet(-inner_->max(-best)));
 }
 #endif

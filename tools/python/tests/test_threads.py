@@ -211,3 +211,18 @@ def test_ctrl_c_ends_the_wait_for_another_threads_call():
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[0] == "ended\n" and process.returncode == 0
+
+
+def test_the_instruction_set_is_limited_by_the_variable():
+    """As in the program, so that a newer processor can reproduce the bits of an older one."""
+    text = """
+        import annulus, numpy as np
+        try:
+            annulus.attention(*[np.ones((1, 4, 1, 2), "f4")] * 3)
+            print(annulus.info()["description"])
+        except annulus.AnnulusError as error:
+            print(error)
+        """
+    assert "instruction set baseline," in python(text, ANNULUS_INSTRUCTION_SET="baseline")
+    assert python(text, ANNULUS_INSTRUCTION_SET="sse9") == (
+        "the environment variable ANNULUS_INSTRUCTION_SET is 'sse9', expected baseline, avx2, avx512, avx512_bf16 or amx\n")

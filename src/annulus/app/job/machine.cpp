@@ -32,18 +32,6 @@ Index sharers(const std::string& key, const std::vector<std::string>& keys) {
                        [&](const std::string& lines) { return lines.find("\n" + key + "\n") != std::string::npos; });
 }
 
-void limit_by_variable() {
-  const char* const name = std::getenv(instruction_set_variable);
-  if (name == nullptr || *name == '\0') return;
-  const auto set = core::instruction_set_called(name);
-  if (!set) {
-    core::fail(core::ErrorKind::usage,
-               "the environment variable {} is '{}', expected baseline, avx2, avx512, avx512_bf16 or amx",
-               instruction_set_variable, name);
-  }
-  core::limit_instruction_set(*set);
-}
-
 }  // namespace
 
 core::Machine machine_of(const std::optional<std::string>& file, bool on_these_ranks, const comm::Communicator& comm) {
@@ -120,8 +108,9 @@ MemoryShare memory_share(const comm::Communicator& comm) {
 }
 
 std::string agree_on_instruction_set(const comm::Communicator& comm) {
-  comm::agree(comm, limit_by_variable);
-  const std::vector<core::Index> sets = comm.gather_all(core::Index(core::best_instruction_set()));
+  Index best = 0;
+  comm::agree(comm, [&] { best = Index(core::best_instruction_set()); });
+  const std::vector<Index> sets = comm.gather_all(best);
   const auto least = std::min_element(sets.begin(), sets.end()), most = std::max_element(sets.begin(), sets.end());
   core::limit_instruction_set(InstructionSet(*least));
   if (*least == *most) return "";

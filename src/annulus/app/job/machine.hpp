@@ -35,15 +35,11 @@ std::vector<core::MemoryBound> batch_bounds(core::Index resident);
 /// rounding to pages of 2 MiB.
 core::Index plannable_gpu_memory(core::Index free);
 
-/// The environment variable that limits this rank to "baseline", "avx2", "avx512", "avx512_bf16" or "amx". Users set it
-/// to compare instruction sets, or to get the same bits as on a machine with fewer instructions.
-inline constexpr const char* instruction_set_variable = "ANNULUS_INSTRUCTION_SET";
-
 /// Chooses one instruction set for the kernels of all ranks: the best that all their machines have. With different
 /// sets, results would have different bits. This costs little: ranks have equal parts of the work, so the slowest
 /// machine decides the speed anyway. Returns why some rank does not use its best set, "rank 3 has no avx512"; empty if
 /// all ranks use their best set. Collective. Throws Error(usage) on all ranks if, on some rank,
-/// instruction_set_variable is not the name of a set.
+/// core::instruction_set_variable is not the name of a set.
 std::string agree_on_instruction_set(const comm::Communicator& comm);
 
 /// Names two ranks with GPUs of different kinds: "rank 0 has sm_90, rank 3 sm_80"; empty if all GPUs are of one kind.

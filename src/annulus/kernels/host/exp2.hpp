@@ -85,8 +85,7 @@ ANNULUS_INLINE Doubles times_power(Doubles p, Doubles x) {
 // 2^r may be less than 1. So `smallest`, the smallest n - shift of a weight above 0, is one above the exponent of the
 // smallest normal number. Adding `rounder` = 3/2 * 2^(mantissa bits) rounds a number to an integer, with ties to even,
 // and leaves the integer in the low bits of the sum. For large |x| this is too coarse, so round_to_integer() uses the
-// machine's own instruction. If there is none, it adds and subtracts `rounder` if |x| < rounder / 4, and returns other
-// numbers as they are.
+// machine's own instruction. If there is none, it adds 2^(mantissa bits) to |x| and subtracts it again.
 template <class T>
 struct Format;
 template <>
@@ -128,8 +127,9 @@ ANNULUS_INLINE Doubles round_to_integer(Doubles x) { return vrndnq_f64(x); }
 template <class V>
 ANNULUS_INLINE V round_to_integer(V x) {
   using T = decltype(x[0] + 0);
-  const V rounder = broadcast(Format<T>::rounder), limit = broadcast(Format<T>::rounder / 4);
-  return ((x < limit) & (x > -limit)) ? (x + rounder) - rounder : x;
+  const V whole = broadcast(Format<T>::rounder / T(1.5));  // from this number on there are no fractions
+  const V rounded = x < V{} ? (x - whole) + whole : (x + whole) - whole;
+  return ((x < whole) & (x > -whole)) ? rounded : x;
 }
 #endif
 
