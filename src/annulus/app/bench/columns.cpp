@@ -251,12 +251,11 @@ bool is_measured(const store::CaseRecord& record) {
   return status == status_ok || status == status_wrong;
 }
 
-std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
-                                                           const std::vector<runfile::BenchCase>& cases) {
+CaseRecords best_records(const std::vector<store::CaseRecord>& all, const std::vector<runfile::BenchCase>& cases) {
   const auto order = [](const store::CaseRecord& record) {
     return std::tuple(!is_measured(record), record.word_in("date"), store::line_of(record));
   };
-  std::vector<std::optional<store::CaseRecord>> best(cases.size());
+  CaseRecords best(cases.size());
   for (const store::CaseRecord& record : all) {
     if (record.number < 0 || record.number >= Index(cases.size())) continue;
     auto& known = best[std::size_t(record.number)];
@@ -266,7 +265,7 @@ std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<sto
 }
 
 std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchCase>& cases,
-                                               const std::vector<std::optional<store::CaseRecord>>& records) {
+                                               const CaseRecords& records) {
   std::vector<report::TableColumn> columns;
   for (const auto& [key, value] : cases.front().values) {
     if (key != runfile::ranks_word && key != runfile::threads_word) columns.push_back(swept_column(key, cases));
@@ -297,8 +296,7 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
   return columns;
 }
 
-std::string printed_table(const std::vector<runfile::BenchCase>& cases,
-                          const std::vector<std::optional<store::CaseRecord>>& records, std::size_t most) {
+std::string printed_table(const std::vector<runfile::BenchCase>& cases, const CaseRecords& records, std::size_t most) {
   Row heading{"case"};
   const auto has_own_column = [](const std::string& key) { return key == runfile::ranks_word; };
   for (const auto& [key, value] : cases.front().values) {

@@ -30,8 +30,6 @@ namespace {
 
 // The files of a sweep say which cases are finished. A finished case is never lost, and never measured again.
 
-using CaseRecords = std::vector<std::optional<store::CaseRecord>>;
-
 /// Reads the records in the text of a table.
 std::vector<store::CaseRecord> records_in(const std::string& lines) {
   std::vector<store::CaseRecord> all;
