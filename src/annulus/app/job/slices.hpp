@@ -29,7 +29,6 @@ class Tally {
     Index predicted_bytes = 0;
     std::vector<Index> bytes_from;
   };
-  report::PassMeasurements gathered(const OfPass& one, bool of_layer, const comm::Communicator& comm) const;
 
   std::map<PassKind, OfPass> passes_;
   report::LseFindings lse_;
