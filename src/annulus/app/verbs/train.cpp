@@ -241,7 +241,7 @@ class Training {
   TrainingJob training_{job_, {}};
   core::Buffer x_, target_;
   TrainingState state_;
-  CheckpointFile newest_;  // the checkpoint that was read or saved last; only on rank 0
+  std::optional<store::FileState> newest_;  // the checkpoint that was read or saved last; only on rank 0
   bool warned_ = false;
 };
 
