@@ -120,13 +120,6 @@ void place_queries(const Request& request, Problem& problem) {
              request.run.where(found->key), found->key, found->reason);
 }
 
-/// Refuses a problem that cannot be computed, and names the key to change. For `verify`, no back end is checked.
-void check_problem(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
-  const auto found = check(problem, purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute);
-  if (!found) return;
-  refuse(run, found->key, ": {}", found->reason);
-}
-
 std::vector<std::string> other_input_files(const Request& request) {
   std::vector<std::string> files;
   for (const auto& [file, state] : request.other_input_files()) files.push_back(file);
@@ -266,7 +259,8 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
     request.problem = make_problem(settings, request, purpose);
     place_queries(request, request.problem);
     check_backend(request.run, request.problem, purpose);
-    check_problem(request.run, request.problem, purpose);
+    const auto use = purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute;
+    if (const auto found = check(request.problem, use)) refuse(request.run, found->key, ": {}", found->reason);
     if (settings.layer) request.layer = make_layer(request);
     request.results = datasets_of_result(request);
   });
