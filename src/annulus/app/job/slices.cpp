@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include "annulus/app/job/run_identity.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/kept_memory.hpp"
@@ -82,7 +81,6 @@ std::unique_ptr<SlicedRun::Prepared> SlicedRun::prepared(Index i) const {
   return made;
 }
 
-/// Begins to read the slice after this one, if memory allows.
 void SlicedRun::read_next(Prepared& now) {
   if (!job_.reads_ahead || now.number + 1 >= job_.slice_count()) return;
   next_ = prepared(now.number + 1);
@@ -90,7 +88,6 @@ void SlicedRun::read_next(Prepared& now) {
   now.work->set_read_ahead_bytes(input_bytes_of(next_->job, comm_.rank()));
 }
 
-/// Reads a slice, computes it and writes its results.
 void SlicedRun::compute(Prepared& now, Tally& tally) {
   Work& work = *now.work;
   const std::string scope =
@@ -144,14 +141,6 @@ std::string SlicedRun::compute(Index i, Tally& tally) {
   return now->work->sink_note();
 }
 
-Cuts cuts_of(const Job& job) {
-  Cuts cuts{std::string(job.strategy->name()),
-            {{"batch_entries", job.slices.batch_entries}, {"kv_heads", job.slices.kv_heads}},
-            {job.slice_count()}};
-  if (job.problem.partition) cuts.numbers["partition"] = Index(*job.problem.partition);
-  return cuts;
-}
-
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish) {
   if (!job.run.settings.output.writes_file()) {
@@ -164,7 +153,11 @@ WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tal
     const Job first = job_of_slice(job, 0);
     first.strategy->check_ranks(first.problem, first.partition, comm);
   }
-  LongRun run(job, cuts_of(job), {}, comm);
+  Cuts cuts{std::string(job.strategy->name()),
+            {{"batch_entries", job.slices.batch_entries}, {"kv_heads", job.slices.kv_heads}},
+            {job.slice_count()}};
+  if (job.problem.partition) cuts.numbers["partition"] = Index(*job.problem.partition);
+  LongRun run(job, cuts, {}, comm);
   {
     SlicedRun slices(job, comm, run.source(), run.output());
     while (const std::optional<Unit> unit = run.claim_together()) {

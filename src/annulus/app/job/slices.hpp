@@ -66,9 +66,6 @@ class SlicedRun {
   std::unique_ptr<Prepared> next_;  // the slice that is being read
 };
 
-/// The job's slices as units of one phase.
-Cuts cuts_of(const Job& job);
-
 /// Computes the job's slices. Collective. Without an output file it writes nothing. Otherwise it calls `finish` for the
 /// file's record when all slices are finished, including those of earlier launches. Returns why slices are unfinished:
 /// a stop was requested, or another launch works on them. Empty if all slices are finished.
