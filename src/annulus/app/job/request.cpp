@@ -196,9 +196,7 @@ void check_settings(const runfile::RunFile& run, Purpose purpose) {
            core::name_of(*backend), core::why_no_fixed_order(*backend));
   }
   named_strategy(run);
-  if (purpose == Purpose::train && !run.settings.train) {
-    refuse(run, "", "train needs the sections layer and train");
-  }
+  if (purpose == Purpose::train && !run.settings.train) refuse(run, "", "train needs the sections layer and train");
   if (purpose == Purpose::train && run.settings.output.trace) {
     refuse(run, "output.trace", ": train makes no trace, expected none; `annulus run` traces a layer");
   }

@@ -79,9 +79,7 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   Request request = read_request(given.words, Purpose::run, comm);
   JobOptions options{given.words, Purpose::run, given.ranks};
   options.stream = planner::StreamOffer::if_needed;
-  if (!given.dry_run) {
-    options.recorded = recorded_cuts(request, given.restart, comm);
-  }
+  if (!given.dry_run) options.recorded = recorded_cuts(request, given.restart, comm);
   return make_job(std::move(request), options, comm);
 }
 
