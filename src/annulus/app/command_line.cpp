@@ -119,9 +119,7 @@ class Reader {
       has_file_ = true;
       return "";
     }
-    if (is_setting && find("--set") != nullptr) {
-      return fmt::format("'{}' was not expected, write --set {}", word, word);
-    }
+    if (is_setting && find("--set") != nullptr) return fmt::format("'{}' was not expected, write --set {}", word, word);
     if (word.find('=') != std::string::npos && find("--set") != nullptr) {
       return fmt::format(
           "'{}' was not expected; keys of the run file are set by --set SECTION.KEY=VALUE, for example "

@@ -67,9 +67,7 @@ Launch read_launch(const Lookup& variable) {
 
 std::optional<FoundLauncher> wrong_launcher(const Launch& launch, int ranks) {
   const auto right = [&](const FoundLauncher& found) { return found.processes <= ranks; };
-  if (launch.of_mpi.empty()) {
-    return launch.of_slurm && !right(*launch.of_slurm) ? launch.of_slurm : std::nullopt;
-  }
+  if (launch.of_mpi.empty()) return launch.of_slurm && !right(*launch.of_slurm) ? launch.of_slurm : std::nullopt;
   // If one launcher runs inside another, either of them may have started the ranks.
   if (std::any_of(launch.of_mpi.begin(), launch.of_mpi.end(), right)) return std::nullopt;
   return launch.of_mpi.front();

@@ -129,9 +129,7 @@ int main(int argc, char** argv) {
   // The process that sends to itself tries what its parent uses, so it must not choose a transport of its own.
   const annulus::comm::Runtime runtime(argc, argv, launch.alone && !sends_to_self);
   annulus::app::buffer_standard_output();
-  if (sends_to_self) {
-    return annulus::comm::send_device_memory_to_self();
-  }
+  if (sends_to_self) return annulus::comm::send_device_memory_to_self();
   const int status = annulus::app::finish_printing(annulus::app::main(argc, argv, launch));
   annulus::comm::set_final_status(status);
   return status;

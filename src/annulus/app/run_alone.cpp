@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -26,10 +27,8 @@ bool makes_a_rank(std::string_view variable) {
   constexpr std::array<std::string_view, 13> prefixes{
       "OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "OMPI_FILE_",
       "PMIX_",      "PMI_",           "PMI2_",     "HYDRA_",       "MPI_LOCAL",     "SLURM_"};
-  for (const std::string_view prefix : prefixes) {
-    if (variable.substr(0, prefix.size()) == prefix) return true;
-  }
-  return false;
+  const auto begins_with = [&](std::string_view prefix) { return variable.starts_with(prefix); };
+  return std::any_of(prefixes.begin(), prefixes.end(), begins_with);
 }
 
 }  // namespace

@@ -127,14 +127,11 @@ std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, co
 std::vector<store::Column> columns(const Measurements& measured) {
   std::vector<store::Column> all;
   const auto add = [&](const PassMeasurements& pass, const std::string& group) {
-    const auto add_one = [&](store::Column column) {
-      column.name = group + column.name;
-      all.push_back(std::move(column));
-    };
-    for (const auto* columns : {&pass.per_rank, &pass.per_hop}) {
-      for (const store::Column& column : *columns) add_one(column);
-    }
-    if (pass.per_sender) add_one(*pass.per_sender);
+    const std::size_t first = all.size();
+    all.insert(all.end(), pass.per_rank.begin(), pass.per_rank.end());
+    all.insert(all.end(), pass.per_hop.begin(), pass.per_hop.end());
+    if (pass.per_sender) all.push_back(*pass.per_sender);
+    for (std::size_t i = first; i < all.size(); ++i) all[i].name = group + all[i].name;
   };
   add(measured.forward, "");
   if (measured.statistics) add(*measured.statistics, "statistics/");

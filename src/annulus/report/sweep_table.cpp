@@ -21,12 +21,6 @@ using core::fail;
 using Json = nlohmann::ordered_json;
 using Texts = std::vector<std::string>;
 
-std::vector<const char*> pointers_to(const Texts& texts) {
-  std::vector<const char*> all;
-  for (const std::string& text : texts) all.push_back(text.c_str());
-  return all;
-}
-
 store::DatasetId add_dataset(hid_t parent, const std::string& name, hid_t type, hid_t memory, hid_t space,
                              const void* data) {
   store::DatasetId dataset(store::check_hdf5(comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), type, space,
@@ -39,30 +33,27 @@ store::DatasetId add_dataset(hid_t parent, const std::string& name, hid_t type, 
 
 store::SpaceId line_of_entries(std::size_t count) { return store::space_of({Index(count)}); }
 
-/// Adds a column's numbers or texts as a dataset.
-struct AddColumn {
-  hid_t group;
-  std::string name;
-
-  store::DatasetId operator()(const std::vector<double>& values) const {
-    return add_dataset(group, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, line_of_entries(values.size()), values.data());
-  }
-  store::DatasetId operator()(const std::vector<Index>& values) const {
-    return add_dataset(group, name, H5T_STD_I64LE, H5T_NATIVE_INT64, line_of_entries(values.size()), values.data());
-  }
-  store::DatasetId operator()(const Texts& values) const {
-    const store::TypeId type = store::text_type();
-    return add_dataset(group, name, type, type, line_of_entries(values.size()), pointers_to(values).data());
-  }
-};
+store::DatasetId add_column(hid_t group, const std::string& name, const std::vector<double>& values) {
+  return add_dataset(group, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, line_of_entries(values.size()), values.data());
+}
+store::DatasetId add_column(hid_t group, const std::string& name, const std::vector<Index>& values) {
+  return add_dataset(group, name, H5T_STD_I64LE, H5T_NATIVE_INT64, line_of_entries(values.size()), values.data());
+}
+store::DatasetId add_column(hid_t group, const std::string& name, const Texts& values) {
+  const store::TypeId type = store::text_type();
+  std::vector<const char*> pointers;
+  for (const std::string& text : values) pointers.push_back(text.c_str());
+  return add_dataset(group, name, type, type, line_of_entries(values.size()), pointers.data());
+}
 
 void add_cases(hid_t file, const SweepTable& table) {
   const store::GroupId group = store::make_group(file, "cases");
   const std::vector<Index> extents{Index(table.numbers.size())};
   std::vector<store::NamedAxes> axes{{"number", extents, "case"}};
-  AddColumn{group, "number"}(table.numbers);
+  add_column(group, "number", table.numbers);
   for (const TableColumn& column : table.columns) {
-    const store::DatasetId dataset = std::visit(AddColumn{group, column.name}, column.values);
+    const store::DatasetId dataset =
+        std::visit([&](const auto& values) { return add_column(group, column.name, values); }, column.values);
     if (!column.units.empty()) store::add_text(dataset, "units", column.units);
     axes.push_back({column.name, extents, "case"});
   }

@@ -12,9 +12,7 @@ std::string distinct(const std::vector<std::string>& words) {
   std::set<std::string> seen;
   std::string text;
   for (const std::string& word : words) {
-    if (!seen.insert(word).second) continue;
-    if (!text.empty()) text += ", ";
-    text += word;
+    if (seen.insert(word).second) text += (text.empty() ? "" : ", ") + word;
   }
   return text;
 }

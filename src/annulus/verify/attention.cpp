@@ -120,7 +120,6 @@ Numbers read_dsink(const store::InspectedFile& file, const comm::Communicator& c
   return to_double(numbers, info.type);
 }
 
-/// How much a dataset of the result may deviate.
 double tolerance_of(const std::string& dataset, const VerifyInput& input, const Sample& sample) {
   const auto gradient = [&](const char* name) { return allowed_gradient(input, sample.stored(name, input.type)); };
   if (dataset == "out" || dataset == "lse") return allowed_forward(input, sample.stored(dataset, input.type));

@@ -16,15 +16,11 @@ double dot(std::span<const double> a, std::span<const double> b) {
 
 using Vector = std::span<const double>;  // (D), or (Dv) for v and dout
 
-/// Query: a row of one query head. Key: a row of one key/value head.
+/// A row of one query head.
 struct Query {
   Index h, x;
   Vector q, dout;
   double lse, delta;
-};
-struct Key {
-  Index p;
-  Vector k, v;
 };
 
 /// The formulas of the definition for one pattern.
@@ -35,15 +31,15 @@ class Definition {
         output_scale(input.pattern.group_scale ? 1 / double(input.pattern.pairs.size()) : 1),
         input_(input) {}
 
-  /// For a query and a key: `p` is P. `ds` is dS = P (dP - delta), times the derivative of the score if scores are
-  /// capped. `ds_terms` is the sum of the absolute values of the two terms of dS.
+  /// For a query, and a key with the vectors k and v: `p` is P. `ds` is dS = P (dP - delta), times the derivative of
+  /// the score if scores are capped. `ds_terms` is the sum of the absolute values of the two terms of dS.
   struct Factors {
     double p = 0, ds = 0, ds_terms = 0;
   };
-  Factors factors(const Query& query, const Key& key) const {
-    const auto [p, slope] = probability(input_, query.h, query.x, key.p, query.q, key.k, query.lse);
+  Factors factors(const Query& query, Index key, Vector k, Vector v) const {
+    const auto [p, slope] = probability(input_, query.h, query.x, key, query.q, k, query.lse);
     if (p == 0) return {};
-    const double dp = output_scale * dot(query.dout, key.v);
+    const double dp = output_scale * dot(query.dout, v);
     return {p, slope * p * (dp - query.delta), slope * p * (std::abs(dp) + std::abs(query.delta))};
   }
 
@@ -133,7 +129,7 @@ void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval
         const auto at = std::size_t((key.b * chunk.size() + x - chunk.begin) * s.heads + h);
         const Query query{h,        x, Vector(q).subspan(at * D, D), Vector(dout).subspan(at * Dv, Dv), results.lse[at],
                           delta[at]};
-        const auto [p, ds, ds_terms] = definition.factors(query, {key.p, key.k, key.v});
+        const auto [p, ds, ds_terms] = definition.factors(query, key.p, key.k, key.v);
         key.dk.add(definition.scale * ds, definition.scale * ds_terms, query.q);
         key.dv.add(definition.output_scale * p, definition.output_scale * p, query.dout);
         key.received[std::size_t(h % s.group())] += p;
@@ -203,7 +199,7 @@ std::vector<Sums> recompute_dq(const VerifyInput& input, const std::vector<Query
   for_each_key(input, rows, [&](std::size_t i, Index p, auto k, auto v) {
     const QueryRow& row = rows[i];
     const Query query{row.h, row.x, row.q, dout[i], row.lse, delta[i]};
-    const auto factors = definition.factors(query, {p, k, v});
+    const auto factors = definition.factors(query, p, k, v);
     dq[i].add(definition.scale * factors.ds, definition.scale * factors.ds_terms, k);
   });
   return dq;

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "annulus/core/tolerance.hpp"
 #include "annulus/store/row_reading.hpp"
 #include "annulus/verify/gradients.hpp"
 #include "annulus/verify/verify.hpp"
@@ -36,23 +35,18 @@ std::string dataset_of(Weight weight) { return "d" + std::string(layer::name_of(
 class Comparison {
  public:
   Comparison(const LayerInput& input, const Sample& sample, const comm::Communicator& comm)
-      : input_(input),
-        result_(sample.result),
-        file_(sample.file),
-        progress_(sample.progress),
-        gradients_asked_(sample.gradients),
-        comm_(comm) {
-    whole_ = gradients_asked_ && file_ != nullptr && can_recompute_all(input, comm.size());
+      : input_(input), sample_(sample), comm_(comm) {
+    whole_ = sample.gradients && sample.file != nullptr && can_recompute_all(input, comm.size());
     rows_ = sample_rows(input, whole_ ? input.shape.sequence : sample.rows).queries;
     mine_ = own_share(rows_, comm.rank(), comm.size());
-    dx_ = whole_ || (gradients_asked_ && comm.max(Index(!can_recompute_viewers(input, mine_))) == 0);
+    dx_ = whole_ || (sample.gradients && comm.max(Index(!can_recompute_viewers(input, mine_))) == 0);
   }
 
   /// Does all of the check. Collective.
   Findings judge() {
     comm::agree(comm_, [&] {
       queries_ = recompute_rows(input_, mine_, [&](double share) {
-        if (progress_) progress_(gradients_asked_ ? share / 2 : share, "y");
+        if (sample_.progress) sample_.progress(sample_.gradients ? share / 2 : share, "y");
       });
     });
     if (whole_) gather_results();
@@ -65,13 +59,13 @@ class Comparison {
         compare_rows(run, first);
       }
     });
-    const core::DType stored = file_ != nullptr ? *file_->at("y").type.dtype() : input_.type;
+    const core::DType stored = sample_.stored("y", input_.type);
     const double derived = allowed_gradient(input_, stored);
     Findings findings;
     findings.scope =
         fmt::format("the layer's definition in float64: {} of {} rows", rows_.size(), input_.shape.sequence);
     findings.verdicts = {{"y", allowed_forward(input_, stored), y_.merged(comm_)}};
-    if (!gradients_asked_) return findings;
+    if (!sample_.gradients) return findings;
     if (dx_) {
       findings.verdicts.push_back({"dx", derived, found_dx_.merged(comm_)});
     } else {
@@ -129,9 +123,9 @@ class Comparison {
   void compare_rows(Interval rows, std::size_t first) {
     const core::Shape& s = input_.shape;
     const Index width = input_.width();
-    const Numbers y = result_("y", rows);
+    const Numbers y = sample_.result("y", rows);
     Numbers x, dy, dx;
-    if (dx_) dx = result_("dx", rows);
+    if (dx_) dx = sample_.result("dx", rows);
     if (whole_) x = input_.x(rows), dy = input_.dy(rows);
     for (Index i = 0; i < rows.size(); ++i) {
       for (Index b = 0; b < s.batch; ++b) {
@@ -217,10 +211,11 @@ class Comparison {
     Numbers& squares = squares_[std::size_t(w)];
     comm_.add_up(squares);
     const core::Rectangle all = layer::whole(input_.problem(), w);
-    const core::DType type = *file_->at(dataset_of(w)).type.dtype();
+    const core::DType type = *sample_.file->at(dataset_of(w)).type.dtype();
     std::vector<std::byte> host(expected.size() * core::bytes_of(type));
     comm::agree(comm_, [&] {
-      if (comm_.is_root()) store::read_part(*file_, {dataset_of(w), all, all, host.data()}, store::Wanted::any_numbers);
+      if (comm_.is_root())
+        store::read_part(*sample_.file, {dataset_of(w), all, all, host.data()}, store::Wanted::any_numbers);
     });
     Deviation deviation;
     const Numbers found = comm_.is_root() ? to_double(host, type) : Numbers();
@@ -235,10 +230,7 @@ class Comparison {
   }
 
   const LayerInput& input_;
-  const ResultRows& result_;
-  const store::InspectedFile* const file_;
-  const std::function<void(double, const std::string&)> progress_;
-  const bool gradients_asked_;
+  const Sample& sample_;
   const comm::Communicator& comm_;
   bool whole_, dx_;  // whether everything is checked; whether dx is checked
   std::vector<Index> rows_, mine_;

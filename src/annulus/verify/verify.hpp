@@ -29,8 +29,7 @@ struct Findings {
 /// Says which rows of a result are checked, and how to read them.
 struct Sample {
   ResultRows result;
-  const store::InspectedFile* file =
-      nullptr;  ///< the file with the complete result; nullptr: `result` has only the sampled rows
+  const store::InspectedFile* file = nullptr;  ///< the complete result; nullptr: `result` has only the sampled rows
   bool gradients = false;
   Index rows = 64;  ///< how many rows of q, and how many rows of k, are checked at most
   std::function<void(double share, const std::string& what)> progress{};  ///< called with the share done; may be empty

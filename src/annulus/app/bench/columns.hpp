@@ -44,18 +44,17 @@ store::CaseRecord record_of_failure(const runfile::BenchCase& one, const std::st
 
 bool is_measured(const store::CaseRecord& record);
 
-/// Chooses one record for each case, in the order of the cases. Prefers a measured record to a failed one, and an
-/// earlier record to a later one. Empty for a case without a record.
-std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
-                                                           const std::vector<runfile::BenchCase>& cases);
+/// One record for each case, in the order of the cases; empty for a case without a record.
+using CaseRecords = std::vector<std::optional<store::CaseRecord>>;
+/// Prefers a measured record to a failed one, and an earlier record to a later one.
+CaseRecords best_records(const std::vector<store::CaseRecord>& all, const std::vector<runfile::BenchCase>& cases);
 
 /// The swept keys, then the measured columns. A value that was not measured is NaN, 0 in a column of whole numbers, or
 /// "" in a column of texts.
 std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchCase>& cases,
-                                               const std::vector<std::optional<store::CaseRecord>>& records);
+                                               const CaseRecords& records);
 
 /// The table as it is printed on rank 0: one line for each case that has a record, at most `most` lines.
-std::string printed_table(const std::vector<runfile::BenchCase>& cases,
-                          const std::vector<std::optional<store::CaseRecord>>& records, std::size_t most);
+std::string printed_table(const std::vector<runfile::BenchCase>& cases, const CaseRecords& records, std::size_t most);
 
 }  // namespace annulus::app

@@ -16,12 +16,6 @@
 namespace annulus::app {
 namespace {
 
-/// Number of ranks that a case needs.
-int ranks_of(const runfile::BenchCase& one, const comm::Communicator& comm) {
-  const runfile::SweptValue* asked = one.find(runfile::ranks_word);
-  return asked == nullptr ? comm.size() : std::stoi(asked->text);
-}
-
 /// The settings that decide which numbers a case reads. Cases with the same text read the same numbers.
 std::string input_text(const Job& job) {
   const runfile::Settings& settings = job.run.settings;
@@ -112,27 +106,25 @@ double predicted_seconds(const Job& job) {
 double predicted_bytes(const Job& job) {
   if (job.layer) return job.slice_bytes;
   Index most = 0;
-  const auto schedule = job.problem.gradients ? job.strategy->backward_schedule(job.problem, job.partition)
-                                              : job.strategy->forward_schedule(job.problem, job.partition);
+  const auto schedule = schedule_of(job, job.problem.gradients ? PassKind::backward : PassKind::forward);
   for (int rank = 0; rank < job.ranks; ++rank) most = std::max(most, schedule->predict(rank).memory_bytes);
   return double(most);
 }
 
 }  // namespace
 
-const Nodes& JobMaker::nodes(const std::optional<std::string>& machine_file, int ranks) const {
-  const std::pair key(machine_file.value_or(""), ranks);
-  if (!nodes_.contains(key)) nodes_.emplace(key, nodes_of(machine_file, ranks, comm_));
-  return nodes_.at(key);
-}
-
 Job JobMaker::job(const runfile::BenchCase& one) const {
   runfile::RunFile run;
   comm::agree(comm_, [&] { run = file_.run_file(one); });
   try {
+    const runfile::SweptValue* const asked = one.find(runfile::ranks_word);
+    const int ranks = asked == nullptr ? comm_.size() : std::stoi(asked->text);
+    const std::optional<std::string>& machine = run.settings.distribution.machine;
+    const std::pair key(machine.value_or(""), ranks);
+    if (!nodes_.contains(key)) nodes_.emplace(key, nodes_of(machine, ranks, comm_));
     JobOptions options;
-    options.ranks = ranks_of(one, comm_);
-    options.nodes = &nodes(run.settings.distribution.machine, *options.ranks);
+    options.ranks = ranks;
+    options.nodes = &nodes_.at(key);
     Job job = make_job(make_request(std::move(run), Purpose::run, comm_), options, comm_);
     comm::agree(comm_, [&] {
       if (job.problem.has_own_keys()) {
@@ -186,11 +178,10 @@ bool Trial::shares_with(const std::vector<std::unique_ptr<Trial>>& others) {
   const std::string text = input_text(job_);
   return std::any_of(others.begin(), others.end(), [&](const auto& other) {
     if (!other || input_text(other->job_) != text) return false;
-    bool same = other->job_.partition.size() == job_.partition.size();
-    for (std::size_t rank = 0; same && rank < job_.partition.size(); ++rank) {  // of all ranks: all must decide alike
-      same = other->job_.partition[rank].intervals() == job_.partition[rank].intervals();
-    }
-    return same && work_->share_inputs(*other->work_);
+    const auto same_rows = [](const auto& one, const auto& two) { return one.intervals() == two.intervals(); };
+    const pattern::Partition &theirs = other->job_.partition, &ours = job_.partition;
+    return std::equal(theirs.begin(), theirs.end(), ours.begin(), ours.end(), same_rows) &&  // all ranks decide alike
+           work_->share_inputs(*other->work_);
   });
 }
 

@@ -32,8 +32,6 @@ class JobMaker {
   const runfile::BenchFile& file() const { return file_; }
 
  private:
-  const Nodes& nodes(const std::optional<std::string>& machine_file, int ranks) const;
-
   const runfile::BenchFile& file_;
   const comm::Communicator& comm_;
   mutable std::map<std::pair<std::string, int>, Nodes> nodes_;  // by machine file and number of ranks

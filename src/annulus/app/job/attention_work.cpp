@@ -74,11 +74,10 @@ class AttentionWork final : public Work {
     }
   }
 
-  bool read_ahead() override {
+  void read_ahead() override {
     reads_ahead_ = true;
     start_inputs();
     start_gradients();
-    return true;
   }
 
   void read_inputs() override {

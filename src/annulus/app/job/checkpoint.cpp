@@ -102,15 +102,14 @@ bool check_data(const std::string& file, const TrainingJob& training) {
 Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   const Request& request = training.request;
   const std::string why = "of a checkpoint of " + request.run.name;
-  const FoundCheckpoint found = look_at_checkpoint(file, request);
-  const Index steps = found.steps;
+  const auto [steps, made] = look_at_checkpoint(file, request);
   verify::check_datasets(file, {loss_spec(steps)}, why);
   const bool known = check_data(file, training);
   // Not compared: keys that a training ignores, the type of its final result, and, if the fingerprints show that the
   // numbers are the same, the names of file and datasets.
   std::vector<std::string_view> excused{"compute.backward", "layer.dy", "output.type"};
   if (known) excused.insert(excused.end(), std::begin(names_of_data), std::end(names_of_data));
-  const std::vector<std::string> changes = runfile::differences(found.made.settings, request.run.settings, excused);
+  const std::vector<std::string> changes = runfile::differences(made.settings, request.run.settings, excused);
   if (!changes.empty()) {
     fail(ErrorKind::failure, "{}: this checkpoint was made with other settings than {} has now: {}", file,
          request.run.name, fmt::join(changes, "; "));
@@ -174,20 +173,17 @@ void check_previous(const TrainingJob& training) {
   }
 }
 
-CheckpointFile look_up_checkpoint(const TrainingJob& training) {
+std::optional<store::FileState> look_up_checkpoint(const TrainingJob& training) {
   const std::string& file = training.request.run.settings.train->checkpoint;
-  if (!store::exists(file)) return {};
-  return {store::state_of(file)};
+  if (!store::exists(file)) return std::nullopt;
+  return store::state_of(file);
 }
 
-bool CheckpointFile::is_same(const CheckpointFile& other) const {
-  if (!state || !other.state) return state.has_value() == other.state.has_value();
+void check_not_replaced(const TrainingJob& training, const std::optional<store::FileState>& last) {
+  const std::optional<store::FileState> now = look_up_checkpoint(training);
+  if (!now && !last) return;
   // Another training's save changes both. A network's file system may show a new time late, or a new inode.
-  return state->inode == other.state->inode || state->modified == other.state->modified;
-}
-
-void check_not_replaced(const TrainingJob& training, const CheckpointFile& last) {
-  if (look_up_checkpoint(training).is_same(last)) return;
+  if (now && last && (now->inode == last->inode || now->modified == last->modified)) return;
   fail(ErrorKind::failure,
        "{}train.checkpoint: another program has made, replaced or removed {} since this training read or saved it: is "
        "there another training with this checkpoint? Give each training one of its own. Steps since the last save are "
@@ -241,20 +237,19 @@ std::vector<store::TensorSpec> training_specs(const layer::LayerProblem& problem
 void save_training(store::OutputFile& file, const TrainingJob& training, const TrainingState& state,
                    const std::vector<store::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm) {
+  const runfile::TrainSettings& settings = *training.request.run.settings.train;
+  // A result has one more loss than it has steps: the loss of the weights after the last step.
+  const Index steps = std::min(state.steps_done(), settings.steps);
   // The steps so far have made a number too large, if there were any: the input's weights are finite.
   const std::string causes =
       state.steps_done() == 0
           ? fmt::format("on rank {}, {}", comm.rank(), causes_of_no_number(training.request.problem))
-          : fmt::format("after step {}: train.rate, {}, is too large for it",
-                        std::min(state.steps_done(), training.request.run.settings.train->steps),
-                        training.request.run.settings.train->rate);
+          : fmt::format("after step {}: train.rate, {}, is too large for it", steps, settings.rate);
   write_weights("", state.weights, *training.request.layer, causes, comm, file);
   const core::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(
       {{"loss", comm.is_root() ? losses : core::Rectangle{}, losses, const_cast<double*>(state.losses.data())}},
       [](const std::string&) -> store::RankOf { return [](const store::OneNumber&) { return 0; }; });
-  // A result has one more loss than it has steps: the loss of the weights after the last step.
-  const Index steps = std::min(state.steps_done(), training.request.run.settings.train->steps);
   const std::string title = fmt::format("weights of an attention layer after {} steps of gradient descent: {}", steps,
                                         describe_pattern(training.request.problem));
   store::Record record{runfile::resolved_text(training.request.run.settings), columns, provenance(command_line, comm),

@@ -40,15 +40,11 @@ struct TrainingJob {
 void check_previous(const TrainingJob& training);
 
 /// Which file has the checkpoint's name, so that a training notices if another program has given it to another file.
-/// Empty if no file has it. Not compared: numbers that may change although the file stays the same (FUSE, NFS).
-struct CheckpointFile {
-  std::optional<store::FileState> state;
-  bool is_same(const CheckpointFile& other) const;
-};
-CheckpointFile look_up_checkpoint(const TrainingJob& training);
-/// Throws Error(failure) if another program has replaced, made or removed the checkpoint since `last`. Call it on one
-/// rank, before keep_previous().
-void check_not_replaced(const TrainingJob& training, const CheckpointFile& last);
+/// Empty if no file has it.
+std::optional<store::FileState> look_up_checkpoint(const TrainingJob& training);
+/// Throws Error(failure) if another program has replaced, made or removed the checkpoint since `last`. Not compared:
+/// numbers that may change although the file stays the same (FUSE, NFS). Call it on one rank, before keep_previous().
+void check_not_replaced(const TrainingJob& training, const std::optional<store::FileState>& last);
 
 /// Loads the job's checkpoint. If this file cannot be read, warns and loads the previous checkpoint. Empty if there is
 /// no checkpoint. Collective. Throws the same Error on every rank if the file is not a checkpoint, was made with other

@@ -125,13 +125,14 @@ std::string describe_passes(const Job& job) {
 
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
                                                             const comm::Communicator& comm) {
+  const char* const job = std::getenv("SLURM_JOB_ID");
   return {{"software", "annulus"},
           {"version", annulus::version},
           {"git_commit", annulus::git_commit},
           {"date", store::utc_text(std::time(nullptr), "%Y-%m-%dT%H:%M:%SZ")},
           {"command_line", command_line},
           {"hosts", report::distinct(comm.gather_all(comm::host_name()))},
-          {"job_id", job_id()},
+          {"job_id", job != nullptr ? job : ""},
           {"ranks", std::to_string(comm.size())},
           {"mpi", comm::mpi_library()},
           {"kokkos", core::kokkos_version()},
@@ -154,11 +155,6 @@ std::string cpu_name() {
   }
   utsname machine{};
   return uname(&machine) == 0 ? machine.machine : "unknown";
-}
-
-std::string job_id() {
-  const char* id = std::getenv("SLURM_JOB_ID");
-  return id != nullptr ? id : "";
 }
 
 }  // namespace annulus::app

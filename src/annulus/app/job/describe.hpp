@@ -44,7 +44,4 @@ std::vector<std::pair<std::string, std::string>> identity(const std::string& tit
 /// returns, "aarch64".
 std::string cpu_name();
 
-/// The batch system's job number; empty if there is none.
-std::string job_id();
-
 }  // namespace annulus::app

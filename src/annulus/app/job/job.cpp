@@ -66,15 +66,6 @@ std::string why_no_stream(const Job& job, std::string& key) {
   return "";
 }
 
-void check_stream(const Job& job, const JobOptions& options) {
-  std::string key = "distribution.strategy";
-  const std::string why = options.stream == planner::StreamOffer::never
-                              ? "it computes block after block into a file, which only `annulus run` does"
-                              : why_no_stream(job, key);
-  if (why.empty()) return;
-  refuse(job.run, key, ": strategy stream cannot do this: {}; expected another strategy of `annulus list`", why);
-}
-
 /// True if the run continues an earlier launch that was cut into blocks (strategy stream); continues_slices(): into
 /// slices.
 bool continues_blocks(const JobOptions& options) { return options.recorded && options.recorded->strategy == "stream"; }
@@ -85,8 +76,13 @@ bool continues_slices(const JobOptions& options) {
 
 /// Cuts a job of strategy stream into blocks, unless the choice of the strategy has already done so.
 void cut_stream(Job& job, const JobOptions& options) {
+  std::string key = "distribution.strategy";
+  const std::string why = options.stream == planner::StreamOffer::never
+                              ? "it computes block after block into a file, which only `annulus run` does"
+                              : why_no_stream(job, key);
+  if (!why.empty())
+    refuse(job.run, key, ": strategy stream cannot do this: {}; expected another strategy of `annulus list`", why);
   const bool dlse = job.run.settings.input.dlse.has_value();
-  check_stream(job, options);
   if (continues_blocks(options)) job.problem.block_size = options.recorded->numbers.at("block_rows");
   if (!job.stream) job.stream = planner::choose_stream_cut(job.problem, dlse, job.ranks, job.machine);
   job.problem.block_size = job.stream->block_rows;

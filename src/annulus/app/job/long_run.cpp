@@ -73,8 +73,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     const RunPaths paths(request);
     const comm::BlockingScope inside("the look at " + paths.journal);
     std::optional<store::Journal> journal = store::Journal::find(paths.journal);
-    if (!journal || journal->head() == store::whole_head) return "";
-    if (restart) return "";
+    if (!journal || journal->head() == store::whole_head || restart) return "";
     if (journal->done() == 0 && !journal->worker()) return "";  // no unit is finished: beginning anew loses nothing
     const std::vector<std::string> found = changes(*journal, request, /*is_decided=*/false);
     if (!found.empty()) refuse(paths, found, *journal);

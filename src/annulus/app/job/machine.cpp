@@ -26,12 +26,6 @@ Index variable(const char* name) {
   return text == nullptr ? 0 : runfile::parse_whole(text, {}).number.value_or(0);
 }
 
-/// Number of ranks on a node that have the bound `key`. `keys` has a text for each rank, one line for each bound.
-Index sharers(const std::string& key, const std::vector<std::string>& keys) {
-  return std::count_if(keys.begin(), keys.end(),
-                       [&](const std::string& lines) { return lines.find("\n" + key + "\n") != std::string::npos; });
-}
-
 }  // namespace
 
 core::Machine machine_of(const std::optional<std::string>& file, bool on_these_ranks, const comm::Communicator& comm) {
@@ -86,12 +80,15 @@ MemoryShare memory_share(const comm::Communicator& comm) {
   const auto key = [&](const core::MemoryBound& bound) { return host + "\t" + bound.shared_as; };
   std::string own = "\n";
   for (const core::MemoryBound& bound : bounds) own += key(bound) + "\n";
-  const std::vector<std::string> keys = comm.gather_all(own);
+  const std::vector<std::string> keys = comm.gather_all(own);  // a text for each rank, one line for each bound
 
   MemoryShare share;
   bool known = false;
   for (const core::MemoryBound& bound : bounds) {
-    const Index ranks = bound.shared_as.empty() ? 1 : sharers(key(bound), keys);
+    const auto shares = [line = "\n" + key(bound) + "\n"](const std::string& lines) {
+      return lines.find(line) != std::string::npos;
+    };
+    const Index ranks = bound.shared_as.empty() ? 1 : std::count_if(keys.begin(), keys.end(), shares);
     double bytes = double(bound.free) / double(ranks);
     // Slurm's --mem includes what ranks already use, so this rank's use is subtracted; other bounds say what is free.
     if (bound.shared_as == "SLURM_MEM_PER_NODE") bytes -= double(resident);

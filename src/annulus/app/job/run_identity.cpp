@@ -116,24 +116,6 @@ bool can_be(const Cuts& cuts) {
   return has_phases && has_block && std::all_of(cuts.numbers.begin(), cuts.numbers.end(), is_right);
 }
 
-std::vector<std::string> changes_since(const Json& before, const std::string& journal, const Request& request,
-                                       bool is_decided) {
-  if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
-    return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // its keys may differ from ours
-  }
-  const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), journal, {});
-  std::vector<std::string> lines = runfile::differences(made.settings, request.run.settings);
-  const auto compare = [&](const Json& then, const Json& now, const std::string& what) {
-    for (const auto& [name, value] : now.items()) {
-      const Json was = then.value(name, Json());
-      if (was != value) lines.push_back(fmt::format("{}{}: {} -> {}", what, name, was.dump(), value.dump()));
-    }
-  };
-  compare(before.at("decided"), settings_json(request, is_decided), "");
-  compare(before.at("input"), Json::parse(store::text_of(input_json(request))), "input's ");
-  return lines;
-}
-
 }  // namespace
 
 std::string identity_text(const Request& request, const Cuts& cuts) {
@@ -158,8 +140,22 @@ Cuts cuts_of(const std::string& identity, const std::string& journal) {
 }
 
 std::vector<std::string> changes(const store::Journal& journal, const Request& request, bool is_decided) {
-  return from_journal(journal.path(), [&] {
-    return changes_since(store::parse_json(journal.head()), journal.path(), request, is_decided);
+  return from_journal(journal.path(), [&]() -> std::vector<std::string> {
+    const Json before = store::parse_json(journal.head());
+    if (const Json made_by = before.at("decided").at("program"); made_by != program()) {  // its keys may differ
+      return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};
+    }
+    const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), journal.path(), {});
+    std::vector<std::string> lines = runfile::differences(made.settings, request.run.settings);
+    const auto compare = [&](const Json& then, const Json& now, const std::string& what) {
+      for (const auto& [name, value] : now.items()) {
+        const Json was = then.value(name, Json());
+        if (was != value) lines.push_back(fmt::format("{}{}: {} -> {}", what, name, was.dump(), value.dump()));
+      }
+    };
+    compare(before.at("decided"), settings_json(request, is_decided), "");
+    compare(before.at("input"), Json::parse(store::text_of(input_json(request))), "input's ");
+    return lines;
   });
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include "annulus/app/job/run_identity.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/kept_memory.hpp"
@@ -32,12 +31,6 @@ void Tally::add(const FileBytes& bytes) {
   files_.written += bytes.written;
 }
 
-report::PassMeasurements Tally::gathered(const OfPass& one, bool of_layer, const comm::Communicator& comm) const {
-  report::PassMeasurements of_ranks = report::gather(one.pass, one.predicted_bytes, of_layer, comm);
-  of_ranks.per_sender = report::per_sender(one.bytes_from, comm);
-  return of_ranks;
-}
-
 report::Measurements Tally::gathered(const Job& job, const comm::Communicator& comm) const {
   const comm::Scope scope("the gathering of what was measured");
   report::Measurements measured;
@@ -46,31 +39,30 @@ report::Measurements Tally::gathered(const Job& job, const comm::Communicator& c
   measured.write_seconds = comm.max(write_seconds);
   measured.lse = lse_;
   const auto of = [&](PassKind kind) -> std::optional<report::PassMeasurements> {
-    const auto found = passes_.find(kind);
-    if (found != passes_.end()) return gathered(found->second, job.layer.has_value(), comm);
     const std::vector<PassKind> all = passes_of(job.problem);
     if (std::find(all.begin(), all.end(), kind) == all.end()) return std::nullopt;
-    // This launch computed nothing if an earlier launch has finished all slices.
-    OfPass nothing;
-    nothing.pass.metrics.attention.hops.resize(1);
-    nothing.bytes_from.resize(std::size_t(comm.size()));
-    return gathered(nothing, job.layer.has_value(), comm);
+    OfPass one;  // this launch computed nothing if an earlier launch has finished all slices
+    one.pass.metrics.attention.hops.resize(1);
+    one.bytes_from.resize(std::size_t(comm.size()));
+    if (const auto found = passes_.find(kind); found != passes_.end()) one = found->second;
+    report::PassMeasurements of_ranks = report::gather(one.pass, one.predicted_bytes, job.layer.has_value(), comm);
+    of_ranks.per_sender = report::per_sender(one.bytes_from, comm);
+    return of_ranks;
   };
   measured.forward = *of(PassKind::forward);
   measured.statistics = of(PassKind::statistics);
   measured.backward = of(PassKind::backward);
   // Columns that belong to the whole run are stored with those of the forward pass.
   std::vector<store::Column>& columns = measured.forward.per_rank;
-  const auto in_run = [&](const report::Quantity& quantity, double value) {
-    return report::per_rank(quantity, value, comm);
+  columns.insert(columns.begin(), report::per_rank({"rows", "1", "rows of the sequence"}, double(rows_), comm));
+  const auto add = [&](const report::Quantity& quantity, double value) {
+    columns.push_back(report::per_rank(quantity, value, comm));
   };
-  columns.insert(columns.begin(), in_run({"rows", "1", "rows of the sequence"}, double(rows_)));
-  columns.push_back(in_run({"peak_resident_bytes", "bytes", "peak of the process, libraries included"},
-                           double(core::peak_resident_bytes())));
-  columns.push_back(in_run({"read_seconds", "s", "wall time reading the input"}, read_seconds));
-  columns.push_back(in_run({"read_bytes", "bytes", "bytes read from the input"}, double(files_.read)));
-  columns.push_back(in_run({"write_seconds", "s", "wall time writing the result"}, write_seconds));
-  columns.push_back(in_run({"write_bytes", "bytes", "bytes written to the result"}, double(files_.written)));
+  add({"peak_resident_bytes", "bytes", "peak of the process, libraries included"}, double(core::peak_resident_bytes()));
+  add({"read_seconds", "s", "wall time reading the input"}, read_seconds);
+  add({"read_bytes", "bytes", "bytes read from the input"}, double(files_.read));
+  add({"write_seconds", "s", "wall time writing the result"}, write_seconds);
+  add({"write_bytes", "bytes", "bytes written to the result"}, double(files_.written));
   return measured;
 }
 
@@ -89,7 +81,6 @@ std::unique_ptr<SlicedRun::Prepared> SlicedRun::prepared(Index i) const {
   return made;
 }
 
-/// Begins to read the slice after this one, if memory allows.
 void SlicedRun::read_next(Prepared& now) {
   if (!job_.reads_ahead || now.number + 1 >= job_.slice_count()) return;
   next_ = prepared(now.number + 1);
@@ -97,7 +88,6 @@ void SlicedRun::read_next(Prepared& now) {
   now.work->set_read_ahead_bytes(input_bytes_of(next_->job, comm_.rank()));
 }
 
-/// Reads a slice, computes it and writes its results.
 void SlicedRun::compute(Prepared& now, Tally& tally) {
   Work& work = *now.work;
   const std::string scope =
@@ -151,14 +141,6 @@ std::string SlicedRun::compute(Index i, Tally& tally) {
   return now->work->sink_note();
 }
 
-Cuts cuts_of(const Job& job) {
-  Cuts cuts{std::string(job.strategy->name()),
-            {{"batch_entries", job.slices.batch_entries}, {"kv_heads", job.slices.kv_heads}},
-            {job.slice_count()}};
-  if (job.problem.partition) cuts.numbers["partition"] = Index(*job.problem.partition);
-  return cuts;
-}
-
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish) {
   if (!job.run.settings.output.writes_file()) {
@@ -171,7 +153,11 @@ WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tal
     const Job first = job_of_slice(job, 0);
     first.strategy->check_ranks(first.problem, first.partition, comm);
   }
-  LongRun run(job, cuts_of(job), {}, comm);
+  Cuts cuts{std::string(job.strategy->name()),
+            {{"batch_entries", job.slices.batch_entries}, {"kv_heads", job.slices.kv_heads}},
+            {job.slice_count()}};
+  if (job.problem.partition) cuts.numbers["partition"] = Index(*job.problem.partition);
+  LongRun run(job, cuts, {}, comm);
   {
     SlicedRun slices(job, comm, run.source(), run.output());
     while (const std::optional<Unit> unit = run.claim_together()) {

@@ -29,7 +29,6 @@ class Tally {
     Index predicted_bytes = 0;
     std::vector<Index> bytes_from;
   };
-  report::PassMeasurements gathered(const OfPass& one, bool of_layer, const comm::Communicator& comm) const;
 
   std::map<PassKind, OfPass> passes_;
   report::LseFindings lse_;
@@ -66,9 +65,6 @@ class SlicedRun {
   store::RowWriter* const output_;
   std::unique_ptr<Prepared> next_;  // the slice that is being read
 };
-
-/// The job's slices as units of one phase.
-Cuts cuts_of(const Job& job);
 
 /// Computes the job's slices. Collective. Without an output file it writes nothing. Otherwise it calls `finish` for the
 /// file's record when all slices are finished, including those of earlier launches. Returns why slices are unfinished:

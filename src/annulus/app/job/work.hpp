@@ -35,8 +35,8 @@ class Work {
  public:
   virtual ~Work() = default;
 
-  /// Begins to read all inputs while another unit is computed. Returns false if this work cannot do that.
-  virtual bool read_ahead() { return false; }
+  /// Begins to read all inputs while another unit is computed, if this work can do that.
+  virtual void read_ahead() {}
   virtual void read_inputs() = 0;
   virtual layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) = 0;
   /// Checks that the results are finite, and writes them; if `file` is nullptr, writes nothing.

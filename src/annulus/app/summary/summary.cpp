@@ -126,11 +126,9 @@ void print_findings(const Job& job, const report::LseFindings& lse) {
   if (const std::string coarse = coarse_scores(job, lse); !coarse.empty()) print_line("scores", coarse);
 }
 
-}  // namespace
-
-namespace {
 /// With layer.sharding: tensor each rank computes all rows of its heads, so nothing moves rows between ranks.
 bool shares_heads(const Job& job) { return job.layer && job.layer->sharding == layer::Sharding::tensor; }
+
 }  // namespace
 
 std::string name_of_strategy(const Job& job) {

@@ -30,26 +30,6 @@ namespace {
 
 // The files of a sweep say which cases are finished. A finished case is never lost, and never measured again.
 
-using CaseRecords = std::vector<std::optional<store::CaseRecord>>;
-
-/// Reads the records in the text of a table.
-std::vector<store::CaseRecord> records_in(const std::string& lines) {
-  std::vector<store::CaseRecord> all;
-  std::istringstream stream(lines);
-  for (std::string line; std::getline(stream, line);) {
-    if (auto record = store::record_of(line)) all.push_back(std::move(*record));
-  }
-  return all;
-}
-
-std::string lines_of(const CaseRecords& records) {
-  std::string lines;
-  for (const auto& record : records) {
-    if (record) lines += store::line_of(*record) + "\n";
-  }
-  return lines;
-}
-
 /// A text that changes with the contents of these PlannedCase::input_files; empty without files. Files may be copied to
 /// other folders, which can change the order of their paths, so the text does not depend on folders or on this order.
 std::string contents_of(const std::vector<std::string>& files) {
@@ -98,7 +78,14 @@ class SweepStore {
   /// Returns one record for each case; empty for a case without one. Throws Error(failure) if a case was measured with
   /// other contents of its input files: a table must not mix them.
   CaseRecords records() const {
-    CaseRecords all = best_records(read(), file_.cases);
+    std::vector<store::CaseRecord> found = store::read_parts(table_, identity_).records;
+    const report::EarlierTable earlier = report::read_sweep_table(table_);
+    if (!earlier.identity.empty()) store::check_same_sweep("bench.file", table_, earlier.identity, identity_);
+    std::istringstream lines(earlier.records);
+    for (std::string line; std::getline(lines, line);) {
+      if (auto record = store::record_of(line)) found.push_back(std::move(*record));
+    }
+    CaseRecords all = best_records(found, file_.cases);
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::string was = all[i] && is_measured(*all[i]) ? all[i]->word_in(contents_word) : "";
       if (was.empty() || was == contents_[i]) continue;
@@ -137,21 +124,15 @@ class SweepStore {
   }
 
  private:
-  std::vector<store::CaseRecord> read() const {
-    std::vector<store::CaseRecord> all = store::read_parts(table_, identity_).records;
-    const report::EarlierTable earlier = report::read_sweep_table(table_);
-    if (!earlier.identity.empty()) store::check_same_sweep("bench.file", table_, earlier.identity, identity_);
-    for (store::CaseRecord& record : records_in(earlier.records)) all.push_back(std::move(record));
-    return all;
-  }
-
   report::SweepTable table_of(const CaseRecords& records,
                               const std::vector<std::pair<std::string, std::string>>& provenance) const {
     report::SweepTable table;
     for (const runfile::BenchCase& one : file_.cases) table.numbers.push_back(one.number);
     table.columns = table_columns(file_.cases, records);
     table.identity = identity_;
-    table.records = lines_of(records);
+    for (const auto& record : records) {
+      if (record) table.records += store::line_of(*record) + "\n";
+    }
     table.provenance = provenance;
     table.attributes = identity(fmt::format("annulus bench: a sweep of {} cases", table.numbers.size()));
     return table;
@@ -229,8 +210,6 @@ store::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communi
 /// measured alone.
 struct LeftToDo {
   std::vector<PlannedCase> fresh, tried;
-
-  std::size_t count() const { return fresh.size() + tried.size(); }
 };
 /// Collective.
 LeftToDo left_to_do(const std::vector<PlannedCase>& planned, const BenchLaunch& launch,
@@ -294,7 +273,8 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
   comm::on_root(comm, [&] { store.emplace(file, planned); });
   const LeftToDo left = left_to_do(planned, launch, store, comm);
   if (comm.is_root()) {
-    std::fprintf(stderr, "annulus: %zu of %zu cases to measure here\n", left.count(), file.cases.size());
+    std::fprintf(stderr, "annulus: %zu of %zu cases to measure here\n", left.fresh.size() + left.tried.size(),
+                 file.cases.size());
   }
   watch_for_stop(
       comm, patience_seconds / 2.0,

@@ -218,7 +218,11 @@ struct ReadRates {
   bool is_kept = false;  ///< the page cache kept most of some rank's file, so `storage` is partly a rate of memory
 
   /// The rates as text: "812.3 MiB/s from storage (read_rate), 12.8 GiB/s from the page cache".
-  std::string text() const;
+  std::string text() const {
+    const std::string from_cache = report::describe_bytes(cached) + "/s from the page cache";
+    if (is_kept) return from_cache + " (read_rate), which kept the files: storage was not measured";
+    return fmt::format("{}/s from storage (read_rate), {}", report::describe_bytes(storage), from_cache);
+  }
 };
 
 constexpr Index file_bytes = Index(64) << 20;
@@ -269,12 +273,6 @@ class File {
   std::vector<std::uint64_t> block_;
   bool is_whole_ = true;
 };
-
-std::string ReadRates::text() const {
-  const std::string from_cache = report::describe_bytes(cached) + "/s from the page cache";
-  if (is_kept) return from_cache + " (read_rate), which kept the files: storage was not measured";
-  return fmt::format("{}/s from storage (read_rate), {}", report::describe_bytes(storage), from_cache);
-}
 
 /// For each rank, makes a file of 64 MiB beside `beside`, flushes it to disk, reads it and removes it. Collective.
 ReadRates measure_read_rates(const std::string& beside, const comm::Communicator& comm) {

@@ -48,11 +48,7 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
                describe_bytes(double(all[p].memory_bytes)), describe_bytes(double(all[p].bytes_sent)),
                describe_bytes(double(all[p].bytes_received)), rows_text(partition[p]));
   }
-  const auto most = [&](Index Prediction::*cost) {
-    Index largest = 0;
-    for (const Prediction& one : all) largest = std::max(largest, one.*cost);
-    return double(largest);
-  };
+  const auto most = [&](Index Prediction::*cost) { return double(std::ranges::max(all, {}, cost).*cost); };
   fmt::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
              describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
              describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops_of(pass, kept, job.problem.shape));
@@ -98,9 +94,8 @@ void print_layer(const Job& job) {
   print(false);
   if (job.problem.gradients || job.run.settings.train) print(true);
   if (!job.run.settings.train) return;
-  Index most = 0;
-  for (const layer::MemoryPrediction& one : memory) most = std::max(most, one.training);
-  fmt::print("# training: at most {} of memory, the target included\n", describe_bytes(double(most)));
+  fmt::print("# training: at most {} of memory, the target included\n",
+             describe_bytes(double(std::ranges::max(memory, {}, &layer::MemoryPrediction::training).training)));
 }
 
 constexpr std::size_t steps_shown = 24;
@@ -117,30 +112,26 @@ std::string rows_text(const pattern::KeyRows& rows, Index heads) {
   return strides.empty() ? "-" : fmt::format("{} x {}", count, fmt::join(strides, ","));
 }
 
-/// "4.0 MiB from 0"; with several ranks "8.0 MiB from 2 ranks"; "-" if there is no transfer.
-std::string transfers_text(const std::vector<Transfer>& all, const char* word) {
-  if (all.empty()) return "-";
-  Index bytes = 0;
-  std::set<int> ranks;
-  for (const Transfer& one : all) {
-    bytes += one.bytes;
-    ranks.insert(one.rank);
-  }
-  const std::string size = describe_bytes(double(bytes));
-  if (ranks.size() > 1) return fmt::format("{} {} {} ranks", size, word, ranks.size());
-  return all[0].rank == strategies::every_rank ? fmt::format("{} {} all", size, word)
-                                               : fmt::format("{} {} {}", size, word, all[0].rank);
-}
-
 Index bytes_of(const std::vector<Transfer>& all) {
   Index bytes = 0;
   for (const Transfer& one : all) bytes += one.bytes;
   return bytes;
 }
 
+/// "4.0 MiB from 0"; with several ranks "8.0 MiB from 2 ranks"; "-" if there is no transfer.
+std::string transfers_text(const std::vector<Transfer>& all, const char* word) {
+  if (all.empty()) return "-";
+  std::set<int> ranks;
+  for (const Transfer& one : all) ranks.insert(one.rank);
+  const std::string size = describe_bytes(double(bytes_of(all)));
+  if (ranks.size() > 1) return fmt::format("{} {} {} ranks", size, word, ranks.size());
+  return all[0].rank == strategies::every_rank ? fmt::format("{} {} all", size, word)
+                                               : fmt::format("{} {} {}", size, word, all[0].rank);
+}
+
 class Printer {
  public:
-  Printer(const Schedule& schedule, int rank) : schedule_(schedule), problem_(schedule.problem()), rank_(rank) {}
+  Printer(const Schedule& schedule, int rank) : schedule_(schedule), rank_(rank) {}
 
   void print() const {
     const bool backward = schedule_.sums() != nullptr;
@@ -200,7 +191,7 @@ class Printer {
                                : s == 0                        ? fmt::format("{} (own)", owner)
                                                                : std::to_string(owner);
       if (owners.empty() || owners.back() != name) owners.push_back(name);
-      forms.push_back(rows_text(block.rows, problem_.shape.kv_heads));
+      forms.push_back(rows_text(block.rows, schedule_.problem().shape.kv_heads));
       kept += strategies::kept_between(keys.problem(), keys.queries(rank_, channel), block.rows);
     }
     fmt::print("# {:>5}  {:<10} {:>16}  {:>5.1f} %  ", s, fmt::format("{}", fmt::join(owners, ", ")),
@@ -208,7 +199,6 @@ class Printer {
   }
 
   const Schedule& schedule_;
-  const Problem& problem_;
   const int rank_;
 };
 
@@ -264,8 +254,8 @@ void print_schedule(const Job& job, int rank) {
 
 }  // namespace
 
-int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& comm) {
-  if (!comm.is_root()) return 0;
+void dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& comm) {
+  if (!comm.is_root()) return;
   fmt::print("# settings, resolved\n{}\n", runfile::resolved_text(job.run.settings));
   fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
   for (const std::string& note : notes_on(job.problem)) fmt::print("# note: {}\n", note);
@@ -275,31 +265,20 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
   if (const std::string bits = describe_bits(job); !bits.empty()) fmt::print("# bits: {}\n", bits);
   if (rank && job.layer && job.layer->sharding == layer::Sharding::tensor) {
     fmt::print("# every rank computes all rows of its heads: the attention moves nothing\n");
-    return 0;
+    return;
   }
-  if (job.is_streamed()) {
-    if (rank) print_block(job, *rank);
-    if (!rank) print_blocks(job);
-    return 0;
-  }
-  if (rank) {
-    print_schedule(job.slice_count() > 1 ? job_of_slice(job, 0) : job, *rank);
-    return 0;
-  }
+  if (job.is_streamed()) return rank ? print_block(job, *rank) : print_blocks(job);
+  const Job shown = job.slice_count() > 1 ? job_of_slice(job, 0) : job;
+  if (rank) return print_schedule(shown, *rank);
   if (!job.why_too_large.empty()) fmt::print("# does not fit: {}\n", job.why_too_large);
-  if (job.layer) {
-    print_layer(job);
-    return 0;
-  }
+  if (job.layer) return print_layer(job);
   if (job.slice_count() > 1) {
     fmt::print("# passes over the input: {}; the numbers below are of the first\n", describe_passes(job));
   }
-  const Job shown = job.slice_count() > 1 ? job_of_slice(job, 0) : job;
   for (const PassKind pass : passes_of(shown.problem)) {
     const auto schedule = schedule_of(shown, pass);
     print_pass(shown, shown.partition, pass, [&](int rank) { return schedule->predict(rank); });
   }
-  return 0;
 }
 
 }  // namespace annulus::app

@@ -95,11 +95,6 @@ void print_plan(const Job& job) {
     fmt::print("  passes: number of passes over batch entries and heads x memory of one, if one pass is too large\n");
 }
 
-void print_stream(const planner::StreamCut& cut, const core::Machine& machine) {
-  fmt::print("  stream: {}, {} read by all ranks at {}/s each, {} written\n", describe_blocks(cut),
-             describe_bytes(cut.bytes_read), describe_bytes(machine.read_rate), describe_bytes(cut.bytes_written));
-}
-
 /// Prints the backward pass's part of the times above: one line for each strategy, with its cheapest partition.
 void print_backward(const Job& job) {
   fmt::print("\n  of these the backward pass, each strategy with its cheapest partition\n");
@@ -128,7 +123,11 @@ int plan(const Given& given, const comm::Communicator& comm) {
   const Job job = make_job(options, comm);
   if (!comm.is_root()) return 0;
   print_plan(job);
-  if (job.stream) print_stream(*job.stream, job.machine);
+  if (job.stream) {
+    fmt::print("  stream: {}, {} read by all ranks at {}/s each, {} written\n", describe_blocks(*job.stream),
+               describe_bytes(job.stream->bytes_read), describe_bytes(job.machine.read_rate),
+               describe_bytes(job.stream->bytes_written));
+  }
   if (job.problem.gradients) print_backward(job);
   fmt::print("auto takes {}\n", job.choice->reason);
   return 0;

@@ -79,9 +79,7 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   Request request = read_request(given.words, Purpose::run, comm);
   JobOptions options{given.words, Purpose::run, given.ranks};
   options.stream = planner::StreamOffer::if_needed;
-  if (!given.dry_run) {
-    options.recorded = recorded_cuts(request, given.restart, comm);
-  }
+  if (!given.dry_run) options.recorded = recorded_cuts(request, given.restart, comm);
   return make_job(std::move(request), options, comm);
 }
 
@@ -148,10 +146,10 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
       core::fail(core::ErrorKind::usage, "run --rank {}: there are {} {}, counted from 0", *given.rank, parts,
                  job.is_streamed() ? "blocks" : "ranks");
     }
-    const int status = dry_run(job, given.rank, comm);
+    dry_run(job, given.rank, comm);
     warn_of_refusal(job, given.restart, comm);
     comm::agree(comm, [&] { check_memory_limit(job); });  // last, because the printed numbers say what would fit
-    return status;
+    return 0;
   }
   if (!is_shared(job)) end_on_signals(comm, nothing_saved);
   comm::agree(comm, [&] {

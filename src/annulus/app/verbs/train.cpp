@@ -26,7 +26,6 @@
 namespace annulus::app {
 namespace {
 
-/// A training run in progress: the layer and its tensors.
 class Training {
  public:
   Training(const Job& job, const std::string& command_line, const comm::Communicator& comm)
@@ -102,7 +101,6 @@ class Training {
     const comm::Scope scope(fmt::format("the agreement after step {}", state_.steps_done()));
     return comm_.max(Index(stop_requested())) != 0;
   }
-  /// Prints a message on stderr, on rank 0.
   void say(const std::string& text) const {
     if (comm_.is_root()) std::fprintf(stderr, "annulus: %s\n", text.c_str());
   }
@@ -241,7 +239,7 @@ class Training {
   TrainingJob training_{job_, {}};
   core::Buffer x_, target_;
   TrainingState state_;
-  CheckpointFile newest_;  // the checkpoint that was read or saved last; only on rank 0
+  std::optional<store::FileState> newest_;  // the checkpoint that was read or saved last; only on rank 0
   bool warned_ = false;
 };
 

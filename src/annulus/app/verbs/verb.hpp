@@ -86,8 +86,8 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
 
 struct Job;
 /// `annulus run --dry-run`: prints the resolved settings, then rows, work, memory and traffic of each rank in each
-/// pass. With `rank` it prints that rank's schedule instead, step by step. Computes nothing; returns 0.
-int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& comm);
+/// pass. With `rank` it prints that rank's schedule instead, step by step. Computes nothing.
+void dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& comm);
 
 /// All verbs, in the order of the help. Each call returns new options, with no value read yet.
 std::vector<Verb> verbs();
