@@ -12,11 +12,11 @@ namespace {
 
 using pattern::PartitionKind;
 
-constexpr double as_good_as = 1.05;  // times up to this factor longer count as equal
+constexpr double as_good_as = 1.05;  // a time counts as equal to the best if it is at most this many times as long
 
-/// True if `auto` considers a candidate. It does not consider block_cyclic, which interferes with segment lengths and
-/// moves the most rows. It does not consider pass_q if all rows are queries, because compute hides no message of
-/// pass_q. A user can still choose block_cyclic or pass_q by name.
+/// True if `auto` considers a candidate. It does not consider block_cyclic, which moves the most rows. It does not
+/// consider pass_q if all rows are queries, because no messages of pass_q travel while the kernel works. A user can
+/// still choose block_cyclic or pass_q by name.
 bool is_offered(const Candidate& candidate, const Problem& problem) {
   if (candidate.strategy == strategies::find("pass_q") && !problem.queries) return false;
   return candidate.cost && (problem.partition || candidate.partition != PartitionKind::block_cyclic);
@@ -45,7 +45,8 @@ const Cost* in_slices(const Candidate& candidate, const core::Machine&) {
   return candidate.sliced ? &candidate.sliced->cost : nullptr;
 }
 
-/// Among the candidates that fit and are about as fast as the fastest of them, returns the one with the fewest bytes.
+/// Among the candidates that fit and are at most 5 % slower than the fastest of them, returns the one that moves the
+/// fewest bytes.
 std::optional<std::size_t> cheapest(const std::vector<Candidate>& all, const Problem& problem,
                                     const core::Machine& machine, FittingCost fitting) {
   double fastest = -1;
@@ -63,6 +64,7 @@ std::optional<std::size_t> cheapest(const std::vector<Candidate>& all, const Pro
   return taken;
 }
 
+/// Returns the candidate that needs the least memory, of those whose windows fit.
 std::size_t smallest(const std::vector<Candidate>& all, const Problem& problem, const core::Machine& machine) {
   std::size_t taken = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -72,8 +74,8 @@ std::size_t smallest(const std::vector<Candidate>& all, const Problem& problem, 
   return taken;
 }
 
-/// Makes the choice of `auto`: the cheapest() candidate that fits at once; if there is none, the cheapest() that fits
-/// in slices; if there is none, the smallest().
+/// Makes the choice of `auto`: the cheapest() candidate that fits at once; if none fits at once, the cheapest() that
+/// fits in slices; if none fits in slices, either, the smallest().
 void decide(Choice& choice, const Problem& problem, const core::Machine& machine) {
   for (const FittingCost fitting : {at_once, in_slices}) {
     if (const auto found = cheapest(choice.candidates, problem, machine, fitting)) {
@@ -135,7 +137,7 @@ void add_cost(Candidate& candidate, const Problem& problem, const pattern::Parti
   if (!candidate.cost) return;
   if (problem.statistics.need_pass()) {
     // These statistics need a second pass, in which the keys travel as before and the kernel takes about as long as in
-    // the forward pass. The statistics need memory, too: twice as much if ranks exchange them.
+    // the forward pass. The statistics need memory, too: twice as much if ranks exchange rows for heads.
     Cost again = *candidate.cost;
     const bool exchanged = shape.group > 1 || shape.pattern == CommunicationPattern::heads;
     const strategies::RowCounts most{most_rows(query_rows(problem, partition)), most_rows(partition)};
@@ -236,7 +238,7 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
   // With tens of thousands of ranks the search for slices takes a second for each candidate. So with many ranks we
-  // search only if no candidate fits at once.
+  // search only if no candidate fits at once: otherwise slices are not needed.
   constexpr int many_ranks = 1024;
   const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(),
                                     [&](const Candidate& one) { return fits(one, machine); });

@@ -6,8 +6,8 @@
 
 namespace annulus::planner {
 
-/// A problem cut into slices (strategies/slices.hpp), which are computed one after another. In `cost`, times, bytes and
-/// messages are those of all slices together, and memory is that of the largest slice.
+/// The cost of a problem that is cut into slices (strategies/slices.hpp), which are computed one after another. Times,
+/// bytes and messages are those of all slices together; memory is that of the largest slice.
 struct SlicedCost {
   strategies::SliceSize size;
   Index slices = 1;
@@ -34,7 +34,7 @@ struct Choice {
   std::optional<pattern::PartitionKind> partition() const { return candidates[taken].partition; }
 };
 
-/// For example "ring, zigzag".
+/// Returns the candidate's strategy and partition, for example "ring, zigzag".
 std::string name_of(const Candidate& candidate);
 
 /// Returns every pair of a strategy and a partition that can solve the problem on `ranks` ranks. If the problem must be
@@ -47,20 +47,21 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine);
 
-/// Chooses the fastest candidate that fits into the machine's memory per rank at once. If there is none, chooses the
-/// fastest that fits in slices. If there is none, chooses the one that needs the least memory. Times within 5 % count
-/// as equal: then it chooses the candidate with the fewest bytes on the network.
+/// Chooses the fastest candidate that fits into the machine's memory per rank at once. If none fits at once, chooses
+/// the fastest that fits in slices; if none fits in slices, either, the one that needs the least memory. Candidates
+/// that are at most 5 % slower than the fastest count as equally fast; of these, the one that moves the fewest bytes is
+/// chosen.
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine);
 
 /// Finds the cut into the fewest slices that fit and, for a reproducible problem, keep the bits of results. Empty if
-/// the candidate fits at once, or if there are no such slices.
+/// the candidate's memory suffices at once, or if there are no such slices.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine);
 
 /// Chooses `single` on one rank. Also chooses `single` for fewer than `local_below` rows, if `local_below` is not empty
-/// and `single` fits. In other cases calls choose_among() with all candidates. `rows_of_entry`: rows of one batch
-/// entry, if the sequence has all batch entries end to end (input.lengths); otherwise 0. `in_slices`: the caller can
-/// compute in slices. The result depends only on the arguments, so ranks with the same arguments agree.
+/// and `single` fits. Otherwise calls choose_among() with all candidates. `in_slices`: true if the caller can compute
+/// in slices. `rows_of_entry`: rows of one batch entry, if the sequence has all batch entries end to end
+/// (input.lengths); otherwise 0. The result depends only on the arguments, so ranks with the same arguments agree.
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine,
               bool in_slices = true, Index rows_of_entry = 0);
 

@@ -23,7 +23,7 @@ Cost sum_of(const Cost& forward, const Cost& backward) {
 namespace {
 
 // Time of a forward pass divided by its time with plain scores, measured in float32 with heads of 64 on one core of an
-// AMD EPYC (Zen 4); see docs/scores.md. We use them for backward passes, too, although theirs are smaller.
+// AMD EPYC (Zen 4); see docs/scores.md. We use these factors for backward passes, too, where they are in fact smaller.
 constexpr double of_cap = 1.10;
 constexpr double of_causal_alibi = 1.02;
 constexpr double of_alibi = 1.05;  // keys after a row come nearer block by block, so the running maximum keeps rising
@@ -42,9 +42,9 @@ double most(const std::vector<double>& values) {
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 /// Returns the seconds that each rank needs for its triples and rows. `busy` has the seconds for the case that all
-/// ranks of a node compute all the time. When other ranks are done, a rank also uses the cores that they leave free,
-/// but gets no faster than a rank that is alone on the node. Worked example: 3 ranks have 2 cores, and a rank alone is
-/// 1.5 times as fast. If `busy` is 1, 2 and 3 s, the result is 1, 2 and 2 s.
+/// ranks of a node compute all the time. When other ranks are done, a rank also uses their cores, but it gets no faster
+/// than a rank that is alone on the node. Worked example: 3 ranks have 2 cores, and a rank alone is 1.5 times as fast.
+/// If `busy` is 1, 2 and 3 s, the result is 1, 2 and 2 s.
 std::vector<double> shared(const std::vector<double>& busy, const core::Machine& machine) {
   std::vector<double> seconds;
   const auto size = std::size_t(machine.ranks_per_node);
@@ -95,7 +95,7 @@ Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Pr
                             counts.window * machine.window.seconds_per_byte +
                             (counts.calls.empty() ? 0 : counts.calls[p] * machine.seconds_per_call) +
                             (counts.intervals.empty() ? 0 : counts.intervals[p] * machine.seconds_per_interval);
-    // Ranks whose messages do not overlap with compute first send, then receive; only collectives do both at once.
+    // If messages do not overlap with compute, ranks first send, then receive. Only collectives do both at once.
     const bool both_at_once =
         shape.pattern == CommunicationPattern::gather || shape.pattern == CommunicationPattern::queries;
     const double phases = shape.overlapped || both_at_once ? 1 : 2;

@@ -1,11 +1,11 @@
-// Predicts the cost of a run on any number of ranks, by an alpha-beta model of the messages and the kernel's rate.
-//   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate
+// Predicts the cost of a run on any number of ranks, from the kernel's rate and the time of messages.
+//   seconds of a rank = kept triples x 4 D x seconds per flop + copied bytes x seconds per copied byte
 //                       + overheads(kernel calls, rows, communicators, windows, separate intervals)
-//                       + exposed(messages x alpha + bytes x beta), with alpha in s per message, beta in s per byte
-//   exposed(t)        = t when nothing overlaps, otherwise t - min(overlap x t, compute)
+//                       + exposed(messages x seconds per message + bytes x seconds per byte)
+//   exposed(t)        = t if messages do not overlap with compute, otherwise t - min(overlap x t, compute)
 // This is for a forward pass. With gradients a backward pass is added: 2.5 times this compute, and its own messages.
 //
-// We assume that a rank that is ahead does not wait for others at each hop. So a run takes as long as its slowest rank.
+// We assume that ranks do not wait for each other in single hops. So a run takes as long as its slowest rank.
 #pragma once
 
 #include "annulus/core/machine.hpp"
@@ -13,11 +13,11 @@
 
 namespace annulus::planner {
 
-/// Times are seconds of the slowest rank. `seconds` is the sum of the other four times.
+/// The cost of a run. Times are seconds of the slowest rank; `seconds` is the sum of the other four times.
 struct Cost {
   double seconds = 0;
   double compute_seconds = 0;
-  double exposed_seconds = 0;
+  double exposed_seconds = 0;  ///< communication that compute does not hide
   double copy_seconds = 0;
   double overhead_seconds = 0;
   double memory_bytes = 0;    ///< of the rank that needs most
@@ -37,7 +37,7 @@ Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Pr
              const core::Machine& machine);
 
 /// Returns the seconds that one rank needs for a GFLOP of the problem's attention while all ranks of its node compute:
-/// the machine's time for plain scores, times a factor for the score rule. Example: with a cap, 2 s become 2.2 s.
+/// the machine's time for plain scores, times a factor for the score rule. With a cap, for example, 2 s become 2.2 s.
 double seconds_per_gflop(const strategies::Problem& problem, const core::Machine& machine);
 
 }  // namespace annulus::planner

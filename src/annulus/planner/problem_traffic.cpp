@@ -34,7 +34,7 @@ TrafficCounts of_ranks(TrafficCounts counts, std::size_t ranks) {
 }
 
 /// Returns the traffic of sums that are added in a fixed order (OrderedRoute). A rank passes on all sums that it
-/// receives for other ranks, and its own sums leave the rank and return. So a rank sends as many bytes as it receives.
+/// receives for other ranks, and its own sums leave the rank and return. So a rank sends as many sums as it receives.
 Traffic ordered_sums(const Problem& problem, const Partition& parts, const Traffic& rows) {
   Traffic sums = rows;
   for (const Problem& round : rounds_of(problem)) {

@@ -37,9 +37,9 @@ Traffic gathered(const Problem& problem, const Partition& partition) {
   return all;
 }
 
-Traffic rows_moved(CommunicationPattern shape, const Problem& problem, const Partition& partition,
+Traffic rows_moved(CommunicationPattern movement, const Problem& problem, const Partition& partition,
                    const pattern::TrafficCounts& counted) {
-  switch (shape) {
+  switch (movement) {
     case CommunicationPattern::none:
       return nothing(partition.size());
     case CommunicationPattern::gather:
@@ -55,23 +55,23 @@ Traffic rows_moved(CommunicationPattern shape, const Problem& problem, const Par
   }
 }
 
-/// Returns the traffic of sums. The sums of a reproducible problem go from neighbour to neighbour, whichever way the
-/// rows move. In other problems sums return the way their rows came: in a ring, both ways, or directly to the owner.
-Traffic sums_moved(CommunicationPattern shape, const Problem& problem, const Traffic& rows,
+/// Returns the traffic of sums. In a reproducible problem sums go from neighbour to neighbour, however rows move. In
+/// other problems sums return the way their rows came: in a ring, both ways, or directly to the owner.
+Traffic sums_moved(CommunicationPattern movement, const Problem& problem, const Traffic& rows,
                    const pattern::TrafficCounts& counted) {
-  if (shape == CommunicationPattern::none) return rows;
-  const bool in_ring = shape == CommunicationPattern::ring || shape == CommunicationPattern::heads ||
-                       shape == CommunicationPattern::heads_in_ring;
+  if (movement == CommunicationPattern::none) return rows;
+  const bool in_ring = movement == CommunicationPattern::ring || movement == CommunicationPattern::heads ||
+                       movement == CommunicationPattern::heads_in_ring;
   if (problem.reproducible || in_ring) return counted.ring_sums;
-  if (shape == CommunicationPattern::both_ways) return counted.both_ways_sums;
+  if (movement == CommunicationPattern::both_ways) return counted.both_ways_sums;
   return {rows.sent, rows.received, rows.messages, rows.largest};
 }
 
-Moved moved(CommunicationPattern shape, Pass pass, const Problem& problem, const Partition& partition,
+Moved moved(CommunicationPattern movement, Pass pass, const Problem& problem, const Partition& partition,
             const pattern::TrafficCounts& counted) {
-  const Traffic rows = rows_moved(shape, problem, partition, counted);
+  const Traffic rows = rows_moved(movement, problem, partition, counted);
   if (pass == Pass::forward) return {rows, nothing(partition.size())};
-  return {rows, sums_moved(shape, problem, rows, counted)};
+  return {rows, sums_moved(movement, problem, rows, counted)};
 }
 
 /// to[i] += factor * counts[i] for every rank i.
@@ -89,25 +89,26 @@ void add_traffic(const Moved& moved, const Problem& problem, RankCounts& counts)
   }
 }
 
-/// With hops, a rank copies the rows that it sends and adds received sums to its own sums; it sends sums without a
-/// copy. With windows, a rank copies its own rows into a window, and MPI adds the sent sums in the owner's memory.
-void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& problem, const Partition& partition,
+/// Adds the bytes that a rank copies or adds. With hops, these are the rows that it sends and the sums that it
+/// receives; sums are sent without a copy. With windows, they are its own rows, which it copies into its window, and
+/// the sums that it sends, which MPI adds in the owner's memory.
+void add_copies(CommunicationPattern movement, const Moved& moved, const Problem& problem, const Partition& partition,
                 RankCounts& counts) {
-  if (shape == CommunicationPattern::none || shape == CommunicationPattern::gather) return;
-  const bool is_window = shape == CommunicationPattern::window;
+  if (movement == CommunicationPattern::none || movement == CommunicationPattern::gather) return;
+  const bool is_window = movement == CommunicationPattern::window;
   std::vector<Index> own;
   for (const pattern::StoredRows& rows : partition) own.push_back(rows.count() * problem.shape.kv_heads);
   add(counts.copied, is_window ? own : moved.rows.sent, strategies::kv_bytes(problem, 1));
   add(counts.copied, is_window ? moved.sums.sent : moved.sums.received, strategies::sum_bytes(problem, 1));
 }
 
-/// Two amounts, one for q, one for k and v: bytes that a group exchanges per row of one head, or numbers of rows.
+/// Two numbers, for queries and for keys: bytes of a row of one head that a group exchanges, or numbers of rows.
 struct QueryKeyAmounts {
   double query = 0, key = 0;
   double of(double queries, double keys) const { return query * queries + key * keys; }
 };
 
-/// Returns the bytes of one head's row that go to the rank that computes the head, and the bytes that return.
+/// Returns the bytes of a row of one head that go to the rank that computes the head, and the bytes that return.
 std::pair<QueryKeyAmounts, QueryKeyAmounts> exchanged(const Problem& problem, Pass pass) {
   const double row = double(problem.head_row_bytes()), value = double(problem.head_value_bytes());
   const double heads = double(problem.shape.heads), kv = row + value;
@@ -115,13 +116,13 @@ std::pair<QueryKeyAmounts, QueryKeyAmounts> exchanged(const Problem& problem, Pa
   const double scalars = double(problem.head_normalizer_bytes()) + double(core::bytes_of(problem.precision));
   const Index parts = problem.sum_parts() / problem.shape.batch;  // of one batch entry
   const double sums = double(parts * problem.head_row_sum_bytes());
-  // To that rank go q, dout, normalizers and delta, and K and V. What returns is dq, and sums of dK and dV.
+  // q, dout, normalizers, delta, K and V go to that rank; dq and the sums of dK and dV return.
   return {{row + value + scalars, kv}, {row, sums}};
 }
 
 /// Counts exchanges of heads inside groups of `size` ranks, and the ring across the groups. A rank computes some heads
-/// of all rows of its group. The counts are an estimate, because they assume that all heads have equal work and that
-/// equally many rows move for each K/V head.
+/// of all rows of its group. The counts are an estimate: we assume that all heads have equal work, and that the same
+/// number of rows moves for each K/V head.
 LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& partition, Index size,
                           RankCounts& counts) {
   const core::Shape& s = problem.shape;
@@ -173,10 +174,10 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   const bool all_queries = shape.pattern == CommunicationPattern::queries;
   const bool at_once = is_none || all_queries || (shape.pattern == CommunicationPattern::gather && !shape.overlapped);
   const double pairs = double(problem.pattern.pairs.size());
-  double lists = 0;  // work lists, one kernel call each: the first rows of a window have lists of their own
+  double lists = 0;  // work lists, one kernel call each; a pair whose window has `first` rows has several lists
   for (const pattern::Pair& pair : problem.pattern.pairs)
     lists += double(pattern::visible_parts(pair, problem.pattern.causal).size());
-  double each = 0;  // how many pairs pick a row, summed over heads: the mean of all rows
+  double each = 0;  // in how many combs a row is: the sum over pairs and heads, the mean over rows
   for (const pattern::Pair& pair : problem.pattern.pairs)
     each += double(problem.shape.heads) / double(pair.window ? 1 : pair.dilation);
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;

@@ -24,21 +24,22 @@ enum class Pass { forward, backward };
 /// Work of a backward pass divided by that of a forward pass.
 inline constexpr double backward_work_factor = core::backward_flops(1, 1) / core::forward_flops(1, 1);
 
-/// Numbers for every rank. Bytes count all batch entries.
+/// Counts for every rank ([rank] in vectors). Bytes count all batch entries.
 struct RankCounts {
-  std::vector<double> kept;  ///< (query, key, head) triples; in a backward pass times backward_work_factor
-  std::vector<double> sent;
-  std::vector<double> received;
-  std::vector<double> messages;  ///< received messages
-  std::vector<double> copied;    ///< bytes copied or added in memory to send or receive messages; empty: none
-  std::vector<double> calls;     ///< kernel calls, one per (segment, dilation) and block of keys; empty: not counted
-  std::vector<double> rows;      ///< rows of one head that are packed, per (segment, dilation); empty: not counted
-  double communicators = 0;      ///< how many communicators are made and freed
-  double windows = 0;
+  std::vector<double> kept;       ///< (query, key, head) triples; in a backward pass times backward_work_factor
+  std::vector<double> sent;       ///< bytes
+  std::vector<double> received;   ///< bytes
+  std::vector<double> messages;   ///< received messages
+  std::vector<double> copied;     ///< bytes copied or added in memory to send or receive messages; empty: none
+  std::vector<double> calls;      ///< kernel calls, one per (segment, dilation) and block of keys; empty: not counted
+  std::vector<double> rows;       ///< rows of one head that kernels pack, for all pairs together; empty: not counted
+  double communicators = 0;       ///< how many communicators are made and freed
+  double windows = 0;             ///< how many windows are made and freed
   std::vector<double> intervals;  ///< separate intervals of rows; empty: the whole sequence is one interval
-  /// Bytes and messages of the all-to-all inside groups, not counted in `received` and `messages`. Compute hides none.
+  /// Bytes and messages of the all-to-all inside groups, not counted in `received` and `messages`. Compute does not
+  /// hide them.
   std::vector<double> group_received, group_messages;
-  double memory = 0;  ///< bytes of the rank that needs most, an upper bound
+  double memory = 0;  ///< an upper bound of the bytes on the rank that needs most
   double window = 0;  ///< the part of `memory` in windows, which must fit into shared memory
   pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
@@ -52,10 +53,11 @@ struct Counted {
   pattern::TrafficCounts traffic;
 };
 Counted count(const Problem& problem, const pattern::Partition& partition);
+/// Counts what ranks exchange in all rounds of a problem.
 pattern::TrafficCounts traffic_of(const Problem& problem, const pattern::Partition& partition,
                                   pattern::CountedTraffic counted);
 
-inline constexpr int largest_enumerated = 64;
+inline constexpr int largest_enumerated = 64;  ///< with more ranks we predict nothing rank by rank
 /// Returns what a strategy does in a pass; `counted` is count(problem, partition). For a reproducible problem the bytes
 /// of a backward pass are as exact as `counted`, but its messages are an estimate. A strategy with an unknown
 /// communication pattern is predicted rank by rank. The result is empty for such a strategy on more than

@@ -17,6 +17,7 @@ double all_inputs(const Problem& slice, strategies::RowCounts rows) {
   return of_queries + double(slice.kv_block_bytes(rows.keys)) + late_inputs(slice, rows);
 }
 
+/// `before_backward`: peak bytes of the passes before the backward pass; `backward`: of the backward pass.
 SliceMemory memory_of(const Problem& slice, strategies::RowCounts rows, double before_backward, double backward) {
   return {std::max(before_backward, backward),
           std::max(before_backward + late_inputs(slice, rows), backward) + all_inputs(slice, rows)};
@@ -38,7 +39,8 @@ void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Pa
   }
 }
 
-/// Returns slice `i`. If entries have keys of their own, it stands for slice `i` of all entries and has all key rows.
+/// Returns slice `i`. If entries have keys of their own, the slice represents slice `i` of every entry, so it has the
+/// key rows of all entries.
 Problem widest_slice(const Problem& whole, const strategies::SliceSize& size, Index i) {
   Problem slice = narrowed(whole, strategies::slice_of(whole.shape, size, i));
   if (whole.has_own_keys()) slice.key_ranges = {whole.existing_keys()};
@@ -59,7 +61,7 @@ SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const
     }
     return most;
   }
-  const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // slices of one entry; all entries are cut alike
+  const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // slices of an entry, the same for all
   for (Index i = 0; i < of_entry; ++i) {
     add_ranks(strategy, widest_slice(problem, size, i), partition, most);
     comm::watchdog_progress();  // other ranks may be waiting for this one

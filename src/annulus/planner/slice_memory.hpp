@@ -13,8 +13,8 @@ struct SliceMemory {
   double ahead = 0;
 };
 
-/// For at most largest_enumerated ranks, returns the largest prediction of any rank for any slice, which is what the
-/// memory ledger will count. For more ranks, returns an upper bound: the closed forms of the largest slice.
+/// For at most largest_enumerated ranks, returns the largest prediction for any rank and any slice; this is what the
+/// memory ledger will count. For more ranks, returns an upper bound, from the closed forms for the largest slice.
 SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                          const strategies::SliceSize& size, const core::Machine& machine);
 

@@ -14,8 +14,8 @@ namespace {
 using strategies::UnitCost;
 
 constexpr Index units_per_rank = 4;     // at least this many, so that ranks end at about the same time
-constexpr Index most_blocks = 1 << 14;  // we count what each block reads of each other block, so more would take long
-constexpr Index fewest_rows = 16;       // of a block: smaller blocks would need just as much memory
+constexpr Index most_blocks = 1 << 14;  // more would take long, because we count what each block reads from each other
+constexpr Index fewest_rows = 16;       // of a block; smaller blocks would need as much memory
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
   return 1e-9 * strategies::flops_of(problem.shape, kept, products) * seconds_per_gflop(problem, machine);
@@ -44,7 +44,8 @@ bool is_short(const Problem& problem, Index block_rows, int ranks, const core::M
          longest_unit(problem, block_rows, machine) <= most_unit_seconds;
 }
 
-/// For the cost of a cut, we evaluate at most this many pairs of blocks, which takes about a second.
+/// For the cost of a cut, we count for at most this many pairs of blocks what one reads from the other. This takes
+/// about a second.
 constexpr Index most_lookups = Index(1) << 17;
 
 }  // namespace
@@ -67,8 +68,8 @@ std::string why_no_stream(const Problem& problem) {
 StreamCut stream_cut(const Problem& problem, bool dlse, Index block_rows, const core::Machine& machine) {
   const strategies::BlockPasses passes(problem, blocks_of(problem, block_rows), dlse);
   StreamCut cut{.block_rows = block_rows, .blocks = passes.blocks(), .units = passes.units()};
-  // unit_cost() evaluates what a block reads of all others. If there are many blocks, some at equal distances represent
-  // all.
+  // unit_cost() counts what a block reads from each other block. If there are many blocks, we take the costs of some
+  // blocks at equal distances, as samples.
   const Index samples =
       std::clamp<Index>(most_lookups / passes.blocks(), std::min<Index>(8, passes.blocks()), passes.blocks());
   const double entries = double(problem.shape.batch) * double(passes.blocks()) / double(samples);
@@ -91,27 +92,27 @@ StreamCut stream_cut(const Problem& problem, bool dlse, Index block_rows, const 
 StreamCut choose_stream_cut(const Problem& problem, bool dlse, int ranks, const core::Machine& machine) {
   const Index n = problem.shape.sequence;
   if (problem.block_size > 0) return stream_cut(problem, dlse, std::min(n, problem.block_size), machine);
-  const Index liked = kernels::attend_block_rows(problem.backend, problem.shape, problem.precision);
-  const Index apart = problem.grid().widest();  // the distance between possible cuts, so no block is smaller
+  const Index full_speed_rows = kernels::attend_block_rows(problem.backend, problem.shape, problem.precision);
+  const Index apart = problem.grid().widest();  // largest distance between possible cuts, so blocks are not smaller
   const Index least = std::max({fewest_rows, core::ceil_div(n, most_blocks), apart});
   Index rows = apart * Index(std::bit_ceil(std::uint64_t(core::ceil_div(n, apart))));
-  while (rows / 2 >= std::max(liked, least) && !is_short(problem, rows, ranks, machine)) rows /= 2;
+  while (rows / 2 >= std::max(full_speed_rows, least) && !is_short(problem, rows, ranks, machine)) rows /= 2;
   for (;; rows /= 2) {
     const StreamCut cut = stream_cut(problem, dlse, std::min(rows, n), machine);
     if (cut.memory_bytes <= machine.memory_per_rank || rows / 2 < least) return cut;
   }
 }
 
-/// The next block is read while the kernel works, so only reading that compute does not hide costs time.
+/// Blocks are read while the kernel works, so reading costs only the time that compute does not hide.
 Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machine) {
-  const double shares = double(std::min<Index>(ranks, cut.units));
-  const double read = cut.bytes_read / machine.read_rate / shares;
+  const double busy_ranks = double(std::min<Index>(ranks, cut.units));
+  const double read = cut.bytes_read / machine.read_rate / busy_ranks;
   Cost cost;
-  cost.compute_seconds = std::max(cut.compute_seconds / shares, cut.unit_seconds);
+  cost.compute_seconds = std::max(cut.compute_seconds / busy_ranks, cut.unit_seconds);
   cost.exposed_seconds = std::max(0.0, read - machine.overlap * cost.compute_seconds);
   cost.seconds = cost.compute_seconds + cost.exposed_seconds;
   cost.memory_bytes = cut.memory_bytes;
-  cost.balance = double(ranks) / shares;
+  cost.balance = double(ranks) / busy_ranks;
   cost.accuracy = pattern::Accuracy::exact;
   return cost;
 }

@@ -1,4 +1,4 @@
-// Cuts a problem into blocks of rows for strategy stream, and predicts what the units will cost.
+// Cuts a problem into blocks of rows for the strategy `stream`, and predicts what the units will cost.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace annulus::planner {
 
-/// Longest time, in seconds of compute, that a unit should take: an interrupted run loses the unit each rank works on.
+/// A unit should take at most this many seconds of compute, because an interrupted run loses the unfinished units.
 inline constexpr double most_unit_seconds = 5;
 
 struct StreamCut {
-  Index block_rows = 0;  ///< of every block but the last
+  Index block_rows = 0;  ///< rows of every block except the last one
   Index blocks = 0;
   Index units = 0;             ///< in each phase
   double memory_bytes = 0;     ///< of the largest unit
@@ -23,36 +23,36 @@ struct StreamCut {
   double bytes_written = 0;
 };
 
-/// Returns why strategy stream cannot compute a problem; empty if it can.
+/// Returns why `stream` cannot compute a problem; empty if it can.
 std::string why_no_stream(const strategies::Problem& problem);
 
-/// Returns the cost of a unit. In sequences of at most 2^28 rows, the query rows that read a block's keys are counted.
-/// In longer sequences we assume that as many query rows read the block's keys as key rows are read by the block's
-/// queries, and that q, out and dout are read instead of k and v.
+/// Returns the cost of a unit. For phase 1 of a sequence of more than 2^28 rows we do not count the query rows that see
+/// the block's keys. Instead we take the cost of the block's unit of phase 0, with twice as many bytes to read, because
+/// phase 1 reads q, out and dout instead of k and v.
 strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const strategies::Problem& problem, int phase,
                                Index block);
 
 /// Returns the costs of a cut into blocks of `block_rows` rows. `dlse`: the input has gradients of the LSE.
 StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_rows, const core::Machine& machine);
 
-/// Chooses the largest blocks whose unit fits into a rank's memory and takes at most most_unit_seconds, and which give
+/// Chooses the largest blocks whose units fit into a rank's memory and take at most most_unit_seconds, and which give
 /// every rank several units. The number of rows of a block is a power of two, so that most segments lie inside one
-/// block; if cuts are allowed only at certain rows, the number is a power of two times the distance of these rows. Only
-/// if memory requires it, blocks are smaller than the kernel needs to reach its full speed. If no cut fits, the result
-/// is the cut into the smallest blocks. If Problem::block_size is set, blocks have that size.
+/// block; if cuts are allowed only at certain rows, it is a power of two times the distance of these rows. Blocks are
+/// smaller than the kernel needs for its full speed only if memory requires it. If no cut fits, the result is the cut
+/// into the smallest blocks. If Problem::block_size is set, blocks have that size.
 StreamCut choose_stream_cut(const strategies::Problem& problem, bool dlse, int ranks, const core::Machine& machine);
 
 /// Returns the cost of a cut for `ranks` ranks, each of which computes unit after unit.
 Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machine);
 
-/// Says when to compute the cost of strategy stream, in addition to the costs of the other strategies.
+/// Says when to compute the cost of `stream`, in addition to the costs of the other strategies.
 ///   never      the caller's verb cannot compute unit by unit
 ///   if_needed  only if no other strategy fits
 ///   always     also if another strategy fits, to show the cost
 enum class StreamOffer { never, if_needed, always };
 
-/// Adds strategy stream to a choice among other strategies, and chooses stream if it fits and no other strategy does.
-/// Returns how stream would cut the problem; empty if its cost was not computed.
+/// Adds `stream` to a choice among other strategies, and chooses it if it fits and no other strategy does. Returns how
+/// `stream` would cut the problem; empty if its cost was not computed.
 std::optional<StreamCut> offer_stream(StreamOffer offer, const strategies::Problem& problem, bool dlse, int ranks,
                                       const core::Machine& machine, Choice& choice);
 

@@ -305,7 +305,7 @@ Index backward_work(const Problem& problem, const RowCounts& held, Index extra, 
   const Index dkv = key_results_replace_sums(problem) || !dkv_wanted ? 0 : problem.kv_block_bytes(held.keys);
   const bool any = rows > 0 || held.keys > 0;
   const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && any;
-  const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
+  const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());  // finish_first_row()
   // At the end results replace the sums in memory: first dq the sums of the queries, then dkv the sums of the keys.
   const Index after_dq = results_replace_sums(problem) ? query_sums : dq;
   return backward_panels(problem, rows) + std::max({query_sums + key_sums + std::max({delta + extra, dq, one_row}),

@@ -50,9 +50,9 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
 core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
                                const core::Buffer& callers, core::HopMetrics& metrics);
 
-/// Returns in how many blocks of batch entries a backward pass works, one block after another, if no rank adds to
-/// another rank's sums. Entries are independent, so blocks can be so small that a block's sums stay in the threads'
-/// caches.
+/// Returns into how many blocks of batch entries a backward pass is divided, if no rank adds to another rank's sums.
+/// The blocks are worked on one after another. Entries are independent, so a block can be small enough for its sums to
+/// stay in the threads' caches.
 Index backward_blocks(const Problem& problem, const RowCounts& rows);
 /// Returns the tensors of the batch entries `entries`, for a rank with `queries` query rows and the key rows `own`. A
 /// result that `tensors` lacks is first made in `tensors`, for all entries. The returned tensors point into `tensors`.
@@ -66,7 +66,7 @@ Index sink_sum_bytes(const Problem& problem);
 /// Bytes that the kernels keep for their panels (packed rows and their sums) once the forward and the backward pass
 /// have computed `rows` rows.
 Index backward_panels(const Problem& problem, Index rows);
-/// Bytes of what backward() reads (q, kv, out, normalizers, dout, dlse), and of lse, which is still in memory.
+/// Bytes of what backward() reads (q, kv, out, normalizers, dout and dlse), and of lse, which is still in memory.
 Index backward_inputs(const Problem& problem, const RowCounts& rows);
 /// Peak bytes of a backward pass without these inputs: the wanted sums, the kernels' panels, `extra` bytes of buffers
 /// during the computation, and the results at the end.

@@ -1,13 +1,13 @@
-// The one backward loop. Strategies differ in how keys come, which sums are made, and where the sums go.
+// The backward loop of all strategies. They differ in how keys come, which sums are made, and where the sums go.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
 
 namespace annulus::strategies {
 
-/// Adds to the sums of `computation` what the keys and queries of all steps contribute, for a schedule without an
-/// exchange (Schedule::has_exchange()); collective. Calls `make_results` when the rank's own sums are complete; then
-/// all ranks end the pass.
+/// Runs all steps of a schedule without an exchange (Schedule::has_exchange()), and adds what their keys and queries
+/// contribute to the sums of `computation`; collective. Calls `make_results` when the rank's own sums are complete, and
+/// returns when no rank needs this rank any more.
 void run_backward(const Schedule& schedule, const PassContext& context, SumComputation& computation,
                   const std::function<void()>& make_results);
 

@@ -15,9 +15,9 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-constexpr double allowed_imbalance = 1.05;     // a kind that moves fewer rows may have this many times the least work
+constexpr double allowed_imbalance = 1.05;     // a kind that moves fewer rows may need this many times the least work
 constexpr double triples_per_interval = 2000;  // one more interval costs as much time as this many kept triples
-constexpr double most_intervals = 1 << 24;     // of all ranks together: `auto` considers no zigzag with more
+constexpr double most_intervals = 1 << 24;     // `auto` considers no zigzag with more intervals in all
 constexpr Index blocks_per_rank = 8;           // for block_cyclic, if no block size is given
 
 /// Returns the borders of the pieces that zigzag divides into chunks. The pieces are the documents, divided again
@@ -55,7 +55,7 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
 }
 
 /// Returns the work of the busiest rank in kept triples of all batch entries. If packed documents are short, zigzag
-/// cuts the rows into very many intervals, which can cost more than the balance gains. So intervals count, too.
+/// cuts the rows into very many intervals, which can cost more than the balance gains. So intervals count as work, too.
 double busiest(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   double most = 0;
@@ -133,13 +133,13 @@ std::optional<Partition> ordered_parts(const Problem& problem, const Partition& 
 std::string why_no_ordered_parts(const Problem& problem, int ranks) {
   std::string why = why_out_of_order(problem, ranks);
   if (why.empty() || problem.has_queries_after_all_keys()) return why;
-  if (problem.partition == PartitionKind::block_cyclic) return why;  // its parts would be on a few ranks only
+  if (problem.partition == PartitionKind::block_cyclic) return why;  // a document of more than P + 1 blocks has none
   return ordered_parts(problem, make(problem, *problem.partition, ranks)) ? "" : why;
 }
 
 std::string why_out_of_order(const Problem& problem, int ranks) {
   if (problem.has_queries_after_all_keys() && ranks > 1)
-    return "queries without row numbers that outnumber the keys add each rank's own keys first";
+    return "if queries without row numbers are more than the keys, each rank adds its own keys first";
   const PartitionKind kind = problem.partition.value_or(PartitionKind::contiguous);
   if (kind == PartitionKind::contiguous) return "";
   if (kind != PartitionKind::documents) {

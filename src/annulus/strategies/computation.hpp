@@ -1,4 +1,5 @@
-// Adds keys, as they arrive, to the running softmaxes of this rank's queries; all strategies' forward passes use this.
+// Adds keys, as they arrive, to the running softmaxes of this rank's queries. The forward passes of all strategies use
+// this code.
 #pragma once
 
 #include <array>
@@ -17,8 +18,9 @@ struct RowCounts {
   RowCounts(Index queries, Index keys) : queries(queries), keys(keys) {}
 };
 
-/// Rows of K and V that are available on this rank, raw or packed (pattern/key_rows.hpp): a (Problem::kv_parts(),
-/// held, unit) array. A unit is one stored row: Hkv * kv_numbers() numbers if it is raw, kv_numbers() if it is packed.
+/// Rows of K and V that are available on this rank, raw or packed (pattern/key_rows.hpp): an array of
+/// Problem::kv_parts() parts with `held` stored rows each. A raw row has Hkv * kv_numbers() numbers, a packed row has
+/// kv_numbers().
 struct KeyBlock {
   void* data = nullptr;
   Index held = 0;
@@ -34,9 +36,9 @@ struct KeyBlock {
 /// Returns the rank's own K and V as a block.
 KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows);
 
-/// The numbers of blocks into which a rank's work is divided: first by batch entries, which have no keys in common; if
-/// there are few entries, also by rows. Worked example: 2 entries of 512 rows in 16 blocks: entry 0 in 8 blocks of 64
-/// rows, then entry 1 in 8 blocks.
+/// Into how many blocks a rank's work is divided: by batch entries, which have no keys in common, and, if there are few
+/// entries, also by rows. Worked example: 2 entries of 512 rows make 16 blocks: 8 blocks of 64 rows of entry 0, then 8
+/// of entry 1.
 struct QueryBlocks {
   Index entries = 1;
   Index rows = 1;
@@ -44,8 +46,8 @@ struct QueryBlocks {
   Index count() const { return entries * rows; }
 };
 
-/// One block of this division: rows of the batch entries `entries`, from row `first` on. Tensors store `held` rows of
-/// each entry.
+/// One block of this division: rows of the batch entries `entries`, from row `first` on. The rank's tensors have `held`
+/// rows of each entry.
 struct QueryRange {
   core::Interval entries;
   Index first = 0;
@@ -68,7 +70,8 @@ class Computation {
   /// Begins the next round of rounds_of(problem); the running softmaxes continue from round to round.
   void begin(const Problem& round);
   /// Adds the block's keys in the band `part` to the softmaxes of `queries`. Calls `poll` meanwhile to move messages.
-  void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part, const std::string& scope,
+  /// `where` names the step for messages ("hop 2 of 3").
+  void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part, const std::string& where,
            core::HopMetrics& metrics, const std::function<void()>& poll = {});
   /// Makes tensors.out, lse and normalizers and frees the running softmaxes. The first block allocates these tensors;
   /// each block fills in its rows. If sums have the type of out, tensors.out is the accumulator from the start.
@@ -95,46 +98,46 @@ class Computation {
   const Progress progress_;  // a copy: callers may pass a temporary
   kernels::State state_;
   pattern::Layout layout_;  // of the round
-  std::string round_;       // name of the round; scopes begin with it
+  std::string round_;       // name of the round; messages put it before the name of a step
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };
 
-/// Returns the name of a round, which begins a scope: "pair 2 of 3, "; empty if one round has all pairs.
+/// Returns the name of a round, for messages: "pair 2 of 3, "; empty if one round has all pairs.
 std::string round_name(const Problem& problem, const pattern::Layout& round);
 
-/// Returns a `poll` for kernels: it reports to the watchdog and calls `callers` (Tensors::poll) and `poll`, if given.
+/// Returns a `poll` for kernels. It reports progress to the watchdog and calls `callers` (Tensors::poll) and `poll`, if
+/// they are given.
 std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers);
 
-/// Returns the shape with the most heads that one work item can have: those that read one K/V head or, with some
-/// libraries, all heads.
+/// Returns the shape with the most heads that one work item can have: the query heads that read one K/V head or, with
+/// some libraries, all heads.
 core::Shape item_shape(const Problem& problem);
 
-/// key_parts(): into how many parts kernels may divide the keys of a rank with `rows` query rows. key_parts_bytes():
-/// bytes that these parts take in a pass.
+/// key_parts(): into how many parts kernels may divide the keys of a rank with `rows` query rows, so that few query
+/// rows keep all threads busy. key_parts_bytes(): bytes that these parts take in a pass.
 Index key_parts(const Problem& problem, Index rows);
 Index key_parts_bytes(const Problem& problem, Index rows, bool backward);
 
 /// Bytes that the kernel keeps for its panels (packed rows and their sums) after it has computed `rows` rows.
 Index kernel_memory(const Problem& problem, Index rows);
 
-/// Returns into how many blocks a rank's rows are divided if all keys are available at once: into so many that the
-/// sums of one block take a few percent of the tensors' bytes. Sums that are made in the results' memory
-/// (is_in_place()) take no bytes of their own. For such sums rows are divided only by batch entries, so that sums
-/// become results while they are still in a cache.
+/// Returns into how many blocks a rank's rows are divided if all keys are available at once. There are up to 24 blocks,
+/// so that the sums of one block take only a few percent of the tensors' bytes. Sums that are made in the results'
+/// memory (is_in_place()) take no bytes of their own. For such sums rows are divided only by batch entries, so that
+/// sums become results while they are still in a cache.
 QueryBlocks query_blocks(const Problem& problem, Index rows);
 
 /// Peak bytes of a forward pass that works on `blocks` of its rows one after another and has `extra` bytes of K/V
 /// buffers.
 Index forward_memory(const Problem& problem, const RowCounts& rows, const QueryBlocks& blocks, Index extra);
 
-/// Peak bytes of a forward pass of a rank that holds `rows` rows, has `extra` bytes of K/V buffers while it computes,
-/// and makes out and lse at the end.
+/// The same for one block: the rank makes out and lse of all its rows at the end, when the K/V buffers are freed.
 Index local_memory(const Problem& problem, const RowCounts& rows, Index extra);
 
 /// Returns the number of kept triples between queries and keys, batch entries included.
 core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys);
-/// The same between queries and all keys of the sequence, on whichever rank they are; by a closed form.
+/// The same between queries and all keys of the sequence, by a closed form. It does not matter which rank has the keys.
 core::Count kept_of(const Problem& problem, const pattern::StoredRows& queries);
 
 }  // namespace annulus::strategies

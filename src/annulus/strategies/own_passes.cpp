@@ -33,10 +33,10 @@ class OwnKeyPlan final : public KeyPlan {
   }
 
  private:
-  std::deque<KeyRound> rounds_;
+  std::deque<KeyRound> rounds_;  // a deque, because a KeyRound cannot be moved
 };
 
-/// For passes in which no rank works on another rank's rows.
+/// The sink of passes in which no rank works on another rank's rows.
 class OwnSums final : public GradientSink {
  public:
   void begin(std::size_t, const GradientBlock& own) override { own_ = own; }

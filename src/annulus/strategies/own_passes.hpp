@@ -1,12 +1,12 @@
-// Passes in which a rank has all keys that it needs from the start.
+// Makes the plans of passes in which a rank has all keys that it needs from the start.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
 
 namespace annulus::strategies {
 
-/// Make the plans of passes in which a rank's queries see only its own keys. own_keys(): no sums; own_gradients():
-/// sums for these keys.
+/// Make the plans of passes in which the queries of a rank see only keys of this rank. own_keys(): without sums;
+/// own_gradients(): with sums for these keys.
 MakePlans own_keys();
 MakePlans own_gradients();
 /// Makes the plan of the sums of a pass in which no rank works on another rank's keys.

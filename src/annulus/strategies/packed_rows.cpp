@@ -3,8 +3,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// Returns the index of the source's owner interval that has the wanted rows. Every block cuts an owner's rows into
-/// the same intervals, so there is exactly one such interval.
+/// Returns the index of the source's interval that is `wanted`. Every block cuts an owner's rows into the same
+/// intervals, so there is exactly one such interval.
 std::size_t interval_of(const KeyBlock& source, const pattern::OwnerInterval& wanted) {
   const auto& owned = source.rows.owned();
   const std::size_t i = source.rows.first_ending_after(wanted.rows.begin);

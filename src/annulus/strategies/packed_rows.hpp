@@ -1,4 +1,4 @@
-// Collects packed rows, as a plan lists them, from a block into a message.
+// Says how to collect the rows that a plan lists (packed rows) from a block into a message.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -9,8 +9,8 @@ namespace annulus::strategies {
 /// Bytes of K and V of packed rows, in all batch entries.
 Index packed_bytes(const Problem& problem, const pattern::PackedRows& packed);
 
-/// Returns the copies that collect `packed` from `source`, in the order of KeyRows::packed(packed). Rows are counted
-/// as rows of one head. Throws if the source lacks a row.
+/// Returns the copies that collect `packed` from `source`, in the order of KeyRows::packed(packed), counted in rows of
+/// one head. Throws if the source lacks a row.
 std::vector<kernels::RowCopy> collect(const Problem& problem, const KeyBlock& source,
                                       const pattern::PackedRows& packed);
 

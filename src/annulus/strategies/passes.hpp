@@ -18,8 +18,8 @@ core::RankMetrics run_forward_pass(const Schedule& schedule, const Location& loc
 /// Makes dq and dkv of this rank's rows, or only the one that SumPlan::wanted() names; with sink logits also sink_sums.
 /// Only reads q, kv, out, normalizers, dout and, if it is given, dlse. Collective. Gradients are summed, and travel
 /// between ranks, in the problem's precision. A second run gives the same bits, unless the strategy adds sums in the
-/// order of arrival. Entry h of the metrics counts the K/V rows that hop h brings and the gradients of these rows; the
-/// kept triples are the same as in the forward pass. Throws core::Error.
+/// order of arrival. Entry h of the metrics counts the K/V rows that hop h brings and the gradients of these rows. All
+/// ranks together have the same kept triples as in the forward pass. Throws core::Error.
 core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress);
 

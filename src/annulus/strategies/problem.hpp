@@ -69,7 +69,7 @@ struct Problem {
   int ulysses_ranks = 0;                            ///< for hybrid: ranks in a group; 0: all ranks are one group
   std::optional<HeadShare> share;                   ///< which heads `shape` has; empty: all heads
   bool reproducible = false;                        ///< same bits for every number of ranks: see rounds_of()
-  Index granule = 1;                                ///< comb rows added in one step: see make_reproducible()
+  Index granule = 1;                                ///< comb rows in a granule: see make_reproducible()
   Index whole_batch = 0;   ///< entries of the rank's whole problem, if this is a block of its entries; otherwise 0
   bool gradients = false;  ///< a backward pass follows the forward pass: see why_not_reproducible()
   Statistics statistics = {};
@@ -148,7 +148,7 @@ struct Problem {
   /// True if rows may be cut anywhere, but bits of dK and dV must not depend on the cuts. Then the unfinished sums of
   /// the current block of query rows (kernels::GradientViews) travel beside the total from rank to rank.
   bool has_query_block_sums() const { return sums == Sums::gradients && reproducible && granule == 1; }
-  /// The sums that travel: number of parts, each an array of rows of one head; bytes of such a row; its numbers.
+  /// The sums that travel: number of parts, each an array of rows of one head; bytes and numbers of such a row.
   Index sum_parts() const {
     return sums == Sums::gradients ? (has_query_block_sums() ? 2 : 1) * kv_parts() : shape.batch;
   }
@@ -262,8 +262,8 @@ Index dk_bytes(const Problem& problem, Index rows);
 comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes);
 
 /// Returns which rank holds which rows, for strategies that spread rows. The partition is of the kind that the problem
-/// names. For `auto` it is of the first kind (of contiguous, documents and zigzag) whose busiest rank has at most 1.05
-/// times as much work as with the best kind.
+/// names. For `auto` we compare contiguous, documents and zigzag, in this order, by the work of the busiest rank, and
+/// take the first kind that needs at most 1.05 times the least work.
 pattern::Partition distributed_partition(const Problem& problem, int ranks);
 
 /// True if `auto` compares this kind of partition for a problem. It does not compare `documents` if there is only one
@@ -280,12 +280,13 @@ std::string why_out_of_order(const Problem& problem, int ranks);
 /// The same two functions for strategies that may get K and V part after part, in the order of ordered_parts().
 pattern::Partition parted_partition(Problem problem, int ranks);
 std::string why_no_ordered_parts(const Problem& problem, int ranks);
-/// Returns the parts (pattern/parts.hpp) in whose order keys and sums can travel; empty if there are none. Without a
-/// causal mask each part must have all rows of a rank, because a smaller part would, last of all, also need keys of
-/// later parts. The same holds if not all rows are queries.
+/// Returns the parts (pattern/parts.hpp) in whose order keys and sums can travel; empty if there are none. A rank can
+/// have two parts only with a causal mask (otherwise a part's queries would also need the keys of later parts) and only
+/// if all rows are queries.
 std::optional<pattern::Partition> ordered_parts(const Problem& problem, const pattern::Partition& partition);
 
-/// Returns the kind of a partition that a strategy has made; contiguous if it is of no kind that `auto` compares.
+/// Returns the kind of a partition that a strategy has made; contiguous if it is of none of the kinds that `auto`
+/// compares.
 pattern::PartitionKind kind_of(const Problem& problem, const pattern::Partition& partition);
 
 /// Called on every rank as work proceeds, with the share of this rank's kept triples that is done (0 ... 1), and with a

@@ -10,9 +10,9 @@
 
 namespace annulus::strategies {
 
-/// A setting that cannot be computed, either alone or together with the rest of the problem.
+/// A setting with which a problem cannot be computed: it is invalid, or does not fit the rest of the problem.
 struct Objection {
-  std::string_view key;  ///< in the run file, "attention.scale"
+  std::string_view key;  ///< the setting's name in the run file, such as "attention.scale"
   std::string reason;    ///< what was found and what was expected; printed after the key and ": "
 
   /// The setting's name in the library and in Python, which have no sections: "scale".
@@ -21,14 +21,14 @@ struct Objection {
 
 using pattern::QueryOffset;
 
-/// Returns why the queries of a problem with this pattern, or with documents, must have row numbers; empty if they
-/// need none. Queries without row numbers must see every key exactly once.
+/// Returns why queries must have row numbers with this pattern, or with documents; empty if they need none. Queries
+/// without row numbers must see every key exactly once.
 std::string why_not_without_rows(const pattern::Pattern& pattern, bool has_documents);
 
-/// Places `count` queries in a problem whose pattern and documents are set, or returns what is wrong with them.
+/// Sets the `count` queries of a problem whose pattern and documents are set, or returns what is wrong with `offset`.
 std::optional<Objection> place_asked_queries(const QueryOffset& offset, Index count, Problem& problem);
 
-/// What the caller does with the problem: looks at it, which needs no back end, or computes it in this process.
+/// What the caller does with the problem: looks at it (this needs no back end), or computes it in this process.
 enum class Use { look_at, compute };
 
 /// Returns the first thing that is wrong with a problem whose extents, pairs and documents are valid numbers; empty if

@@ -8,9 +8,9 @@
 namespace annulus::strategies {
 namespace {
 
-/// True if a forward pass may need most memory while it fills a window through a buffer. Usually a pass needs more
-/// memory for its results, but perhaps not if a rank has few queries, or if K and V are one part
-/// (Problem::kv_parts()).
+/// True if a forward pass may need its most memory while it fills a window through a buffer. Usually results need more
+/// memory than this buffer. They may need less if a rank has few queries, or if the buffer holds K and V of a batch
+/// entry together (Problem::kv_parts()).
 bool opening_may_be_peak(const Problem& problem) { return bool(problem.queries) || problem.shape.has_value_dim(); }
 
 void add(const Transfers& transfers, Prediction& prediction) {
@@ -18,8 +18,7 @@ void add(const Transfers& transfers, Prediction& prediction) {
   for (const Transfer& one : transfers.received) prediction.bytes_received += one.bytes;
 }
 
-/// Adds the bytes that a rank receives from rank p to from[p]. In a collective every other rank sends the rows that it
-/// holds.
+/// Adds the bytes that a rank receives from rank p to from[p]. In a collective every other rank sends all its rows.
 void add_received(const KeyRound& round, int rank, const Transfers& transfers, std::vector<Index>& from) {
   for (const Transfer& one : transfers.received) {
     if (one.rank != every_rank) {
@@ -113,7 +112,7 @@ core::Count Schedule::kept(int rank) const {
 Prediction Schedule::predict_work(int rank) const {
   Prediction prediction;
   prediction.kept = kept(rank);
-  Index most = 0;  // the most bytes of buffers
+  Index most = 0;  // bytes of buffers in the step that has most
   for (std::size_t i = 0; i < rounds_.size(); ++i) {
     const KeyRound& keys = plans_.keys->round(i);
     const SumRound* sums = plans_.sums ? &plans_.sums->round(i) : nullptr;

@@ -1,5 +1,5 @@
-// A schedule says what a pass does on every rank. It is made once; then it is added up (predict()), printed and
-// executed (forward_loop.hpp, backward_loop.hpp).
+// A schedule says what a pass does on every rank. It is made once. Then it predicts costs (predict()), is printed, and
+// is executed (forward_loop.hpp, backward_loop.hpp).
 #pragma once
 
 #include <map>
@@ -20,10 +20,11 @@ struct Plans {
 /// Makes the plans of rounds_of(problem) for a partition; the plans copy neither the rounds nor the partition.
 using MakePlans = std::function<Plans(const std::vector<Problem>& rounds, const pattern::Partition&)>;
 
-/// Which exchange comes before the steps of a pass; results are exchanged back after the steps.
-///   group        ranks in a group, which exchange rows for heads (heads/head_groups.hpp); the plans are then for ranks
-///                that have the same number in their groups. 0: no groups
-///   all_queries  every rank gets all queries (queries/query_exchange.hpp); plans are for ranks that have all queries
+/// Says which exchange comes before the steps of a pass. A second exchange after the steps returns the results.
+///   group        number of ranks in a group; they exchange rows for heads (heads/head_groups.hpp). The plans are then
+///                for ranks that have the same number in their groups. 0: no groups
+///   all_queries  every rank gets all queries (queries/query_exchange.hpp). The plans are then for ranks that have all
+///                queries
 struct RowExchange {
   int group = 0;
   bool all_queries = false;
@@ -61,10 +62,11 @@ class Schedule {
   const Schedule& across(int rank) const;
   /// Kept triples that a rank computes, batch entries included; with groups, the kept triples of its own rows.
   core::Count kept(int rank) const;
-  /// Returns what the pass costs a rank; memory of a backward pass includes dlse.
+  /// Returns what the pass costs a rank. The memory of a backward pass includes dlse, even if there is none.
   Prediction predict(int rank) const;
-  /// An upper bound of predict()'s memory over all ranks (with groups: over the ranks of the fullest groups), if no
-  /// message is larger than `largest`. Takes only as long as a few calls of predict(), for any number of ranks.
+  /// An upper bound of the memory that predict() returns for any rank (with groups: for any rank of the fullest
+  /// groups), if no message is larger than `largest`. It takes as long as a few calls of predict(), for any number of
+  /// ranks.
   struct Most {
     Index memory = 0;
     Index window = 0;  ///< bytes of `memory` that are in windows
@@ -78,7 +80,8 @@ class Schedule {
   Prediction predict_work(int rank) const;
   Most most_work(const LargestMessages& largest) const;
   Most most_of_groups(LargestMessages largest) const;
-  /// work_bytes(): peak bytes with `buffers` bytes of buffers, without a backward pass's inputs; input_bytes(): these.
+  /// work_bytes(): peak bytes with `buffers` bytes of buffers, without the inputs of a backward pass. input_bytes():
+  /// bytes of these inputs.
   Index work_bytes(const RowCounts& rows, const QueryBlocks& blocks, Index buffers) const;
   Index input_bytes(const RowCounts& rows) const;
   /// The largest numbers of rows that any rank has.
@@ -87,7 +90,7 @@ class Schedule {
   const MakePlans make_;
   const Problem problem_;
   const pattern::Partition partition_;
-  const pattern::Partition query_rows_;  // empty where all rows are queries
+  const pattern::Partition query_rows_;  // empty if all rows are queries
   const int group_;
   std::vector<Problem> rounds_;
   Plans plans_;

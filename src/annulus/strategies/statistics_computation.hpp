@@ -12,7 +12,7 @@ class StatisticsComputation final : public SumComputation {
   StatisticsComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                         const Progress& progress);
 
-  /// Makes tensors.top_rows and top_weights, where the problem asks for them. Returns what the own key rows received:
+  /// Makes tensors.top_rows and top_weights, if the problem asks for them. Returns what the own key rows received:
   /// (B, rows, Hkv, Problem::slots()).
   core::Buffer finish(core::HopMetrics& metrics);
 
@@ -31,7 +31,8 @@ class StatisticsComputation final : public SumComputation {
 Index top_rows_bytes(const Problem& problem);
 Index top_weights_bytes(const Problem& problem);
 
-/// Bytes of the panels that the kernels keep after the forward pass and this pass have computed `rows` rows.
+/// Bytes of the panels (packed rows and their sums) that the kernels keep after the forward pass and this pass have
+/// computed `rows` rows.
 Index statistics_panels(const Problem& problem, Index rows);
 /// Bytes of what the pass makes.
 Index statistics_results(const Problem& problem, const RowCounts& rows);

@@ -1,4 +1,5 @@
-// Reads rows of a store into memory for kernels: which pieces to read, and staging in host memory for a device.
+// Reads rows of a store into memory for kernels. Says which pieces to read, and stages them in host memory if kernels
+// run on a device.
 #pragma once
 
 #include "annulus/core/buffer.hpp"
@@ -28,8 +29,8 @@ std::vector<core::RowPiece> row_pieces(const StoredRowsOf& from, const pattern::
 /// rows are read by the same pieces.
 std::vector<core::RowPiece> head_pieces(const StoredRowsOf& from, const pattern::PackedRows& packed, void* memory);
 
-/// Reads into memory of the default execution space; if this is a device's memory, what is read passes through host
-/// memory. The destructor waits for reads in flight.
+/// Reads into memory of the default execution space. Rows for a device's memory are first read into host memory. The
+/// destructor waits for reads in flight.
 class StoredRead {
  public:
   StoredRead() = default;
@@ -52,7 +53,7 @@ class StoredRead {
   std::vector<core::RowSource::Ticket> pending_;
 };
 
-/// Writes rows to a store. In the buffer these rows begin at byte `first`.
+/// Writes `rows` to a store. In the buffer `from` they begin at byte `first`.
 void write_rows(core::RowSink& sink, const StoredRowsOf& to, const pattern::StoredRows& rows, const core::Buffer& from,
                 Index first = 0);
 

@@ -38,7 +38,7 @@ std::unique_ptr<const Schedule> Strategy::statistics_schedule(const Problem& pro
 
 void Strategy::check_ranks(const Problem& problem, const pattern::Partition& partition,
                            const comm::Communicator& comm) const {
-  if (entry_.communication.pattern != CommunicationPattern::window) return;  // no windows
+  if (entry_.communication.pattern != CommunicationPattern::window) return;  // the others have no windows
   const auto backward = problem.has_sums() ? backward_schedule(problem, partition) : nullptr;
   strategies::check_ranks(*forward_schedule(problem, partition), backward.get(), comm);
 }

@@ -1,5 +1,5 @@
-// A way to distribute attention: which rank has which rows, how each rank gets its keys, and where sums of gradients
-// go. A strategy has one file in named/ and one line in the registry.
+// A strategy is a way to distribute attention. It says which rank has which rows, how each rank gets its keys, and
+// where sums of gradients go. Each strategy has one file in named/ and one entry in the registry.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,18 @@
 
 namespace annulus::strategies {
 
-/// What moves between ranks; the cost model has a closed form for each pattern but `unknown`.
-///   none            nothing                          gather      all of K and V to every rank, in one collective
-///   ring            from neighbour to neighbour      both_ways   from neighbour to neighbour, in both directions
-///   direct          needed rows straight from owner  window      the same rows, read out of the owner's copy (MPI RMA)
-///   heads           all-to-all: ranks exchange rows for heads (heads/head_exchange.hpp)
-///   heads_in_ring   heads inside groups of `group` ranks, a ring across the groups
-///   queries         all queries go to every rank, partial results go to the queries' owners; both in collectives
-///   store           nothing between ranks: each reads rows from a store, block after block (store/block_passes.hpp)
-///   unknown         no closed form, only predict(): such a strategy is planned for at most some dozens of ranks
+/// What moves between ranks. The cost model has closed forms for all patterns but the last two.
+///   none           nothing moves
+///   gather         all of K and V go to every rank
+///   ring           K and V go from neighbour to neighbour
+///   both_ways      K and V go from neighbour to neighbour, in both directions at once
+///   direct         the rows that a rank needs go straight from their owner to this rank
+///   window         each rank reads the rows that it needs out of their owner's memory (MPI RMA)
+///   heads          ranks exchange rows for heads, in an all-to-all (heads/head_exchange.hpp)
+///   heads_in_ring  the same inside groups of `group` ranks; K and V go round a ring of the groups
+///   queries        all queries go to every rank, partial results go to the queries' owners; both in collectives
+///   store          nothing moves; ranks read rows from a store, block after block (costs: planner/stream_cut.hpp)
+///   unknown        costs come from predict(), rank by rank, for at most 64 ranks (planner/rank_counts.hpp)
 enum class CommunicationPattern {
   none,
   gather,
@@ -36,7 +39,7 @@ enum class CommunicationPattern {
 
 struct CommunicationShape {
   CommunicationPattern pattern = CommunicationPattern::unknown;
-  bool overlapped = true;  ///< messages travel while the kernel works
+  bool overlapped = true;  ///< true: messages travel while the kernel works; false: the kernel waits for them
   int group = 1;           ///< number of ranks in a group
 };
 
@@ -57,13 +60,14 @@ struct StrategyEntry {
   MakePlans backward_in_order = nullptr;
   /// Returns why a reproducible problem (rounds_of()) may get other bits on another number of ranks; otherwise empty.
   std::function<std::string(const Problem&, int ranks)> why_not_reproducible;
-  /// The same for gradients. If each rank makes sums of dk and dv and the owner adds the ranks' sums, bits depend on
-  /// the number of ranks. If one sum goes from rank to rank (gradients/ordered_sums.hpp), they do not.
+  /// The same for gradients and Statistics::received. If each rank makes sums for a key row and the row's owner adds
+  /// them, bits depend on the number of ranks. If one sum goes from rank to rank (gradients/ordered_sums.hpp), bits do
+  /// not depend on it.
   std::function<std::string(const Problem&, int ranks)> why_no_reproducible_gradients;
-  /// Returns the size of the groups in which ranks exchange rows for heads; plans are for ranks of different groups.
-  /// nullptr: no groups.
+  /// Returns the size of the groups in which ranks exchange rows for heads. The plans then say what moves between
+  /// ranks of different groups. nullptr: no groups.
   GroupSize group_size = nullptr;
-  /// Every rank gets all queries before a pass; after the pass it returns its partial results to the queries' owners.
+  /// True: every rank gets all queries before a pass, and returns partial results to the queries' owners after it.
   bool all_queries = false;
   /// Returns why the strategy cannot run with this MPI library; empty if it can. Planning is always possible.
   std::string (*why_unavailable)() = [] { return std::string(); };
@@ -86,10 +90,10 @@ class Strategy {
     return entry_.why_no_reproducible_gradients(problem, ranks);
   }
   CommunicationShape communication(const Problem& problem, int ranks) const;
-  /// True if each element of its partition is a block of rows that BlockPasses computes on its own.
+  /// True for `stream`: each element of the partition is then a block of rows, which BlockPasses computes on its own.
   bool reads_store() const { return entry_.communication.pattern == CommunicationPattern::store; }
 
-  /// Says what a pass does on every rank. Make the schedule once and use it for all ranks.
+  /// Return the schedule of a pass, which says what each rank does. Make it once and use it for all ranks.
   std::unique_ptr<const Schedule> forward_schedule(const Problem& problem, const pattern::Partition& partition) const;
   std::unique_ptr<const Schedule> backward_schedule(const Problem& problem, const pattern::Partition& partition) const;
   /// Returns the schedule of the statistics pass (Statistics::need_pass()). Rows and sums move as in the backward
@@ -112,6 +116,7 @@ class Strategy {
                              const comm::Communicator& comm, Tensors& tensors, const Progress& progress) const {
     return run_backward_pass(*backward_schedule(problem, partition), comm, tensors, progress);
   }
+  /// Throws the same Error on every rank if the strategy's MPI windows do not fit into memory (passes.hpp); collective.
   void check_ranks(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm) const;
 
  private:
@@ -127,15 +132,16 @@ const std::vector<std::unique_ptr<Strategy>>& registry();
 /// The strategies that spread a problem over the ranks of a communicator and that this MPI library can run.
 std::vector<const Strategy*> available();
 
-/// Names of the strategies that can be reproducible with some partition (with `gradients`: and whose gradients can).
+/// Names of the strategies whose out and lse (with `gradients`: also the gradients) are reproducible with at least one
+/// partition.
 std::vector<std::string_view> reproducible_strategies(bool gradients);
-/// Names of the strategies that are reproducible for this problem, and its partition, on this many ranks.
+/// Names of the strategies that are reproducible for this problem, with its partition, on this many ranks.
 std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks);
 
 /// Returns why products in the problem's precision cannot be added in one order for every partition; empty if they
 /// can. For example "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...".
-/// `why_no_units`: why this machine has no matrix units that add these numbers by granules
-/// (kernels::why_no_granules()); otherwise empty.
+/// `why_no_units`: why this machine has no matrix units that add these numbers granule by granule
+/// (kernels::why_no_granules()); empty if it has them.
 std::string why_no_fixed_order(const Problem& problem, const std::string& why_no_units = "");
 
 /// Returns why a strategy cannot give the results of a reproducible problem (gradients too, if wanted) the same bits

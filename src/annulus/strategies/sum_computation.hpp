@@ -1,5 +1,5 @@
-// Sums that a rank makes when the LSE is known, for its own key rows and for those of other ranks as they arrive. The
-// backward pass makes sums of gradients, the statistics pass sums up what keys receive. All strategies use this code.
+// When the LSE is known, a rank makes sums for its own key rows, and for key rows of other ranks as they arrive. The
+// backward pass makes sums of gradients; the statistics pass sums up what keys receive. All strategies use this code.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -7,11 +7,11 @@
 
 namespace annulus::strategies {
 
-/// Sums for the rows of a KeyBlock, in the same form: a (parts, held, unit) array of numbers in Problem::sum_precision.
-/// In the backward pass the parts are dK of each batch entry, then dV of each (or, for each entry, one part with both:
-/// Problem::kv_parts()). If has_query_block_sums(), just as many parts follow, with the sums of the current block of
-/// query rows. In the statistics pass the parts are what keys received, one part for each batch entry. `data` is null
-/// if these sums are not wanted.
+/// Sums for the rows of a KeyBlock, in the same form: parts with `held` stored rows each, of numbers in
+/// Problem::sum_precision(). In the backward pass the parts are dK of each batch entry, then dV of each (or, for each
+/// entry, one part with both: Problem::kv_parts()). If has_query_block_sums(), the same number of parts follows, with
+/// the sums of the current block of query rows. In the statistics pass there is one part for each batch entry, with
+/// what keys received. `data` is null if these sums are not wanted.
 struct GradientBlock {
   void* data = nullptr;
   Index held = 0;
@@ -27,7 +27,7 @@ struct GradientBlock {
   kernels::RowArray head_rows(const Problem& problem) const;
 };
 
-/// Queries that a step works on: the rows `rows`. The tensors q, normalizers, ... store the rows `held`, which include
+/// `rows` are the queries that a step works on. The tensors q, normalizers, ... store the rows `held`, which include
 /// `rows`. Usually `held` are the rank's own query rows.
 struct QueryBlock {
   const pattern::StoredRows& rows;
@@ -72,7 +72,7 @@ class SumComputation {
   core::Buffer sums_;
   GradientBlock own_;
   pattern::Layout layout_;  // of the round
-  std::string round_;       // name of the round; scopes begin with it
+  std::string round_;       // name of the round; messages put it before the name of a step
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };

@@ -1,4 +1,4 @@
-// Every rank has all keys. It returns the sums of their gradients to the keys' owners, one owner per step.
+// Every rank has gathered all keys. It returns the sums of their gradients to the keys' owners, one owner per step.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace annulus::strategies {
 
-/// Step d works on the rows of rank - d. Their sums travel during step d + 1, or after step d + 1 if messages block.
+/// Step d works on the rows of rank - d. Their sums travel during step d + 1 or, with blocking messages, after it.
 class GatheredSumRound final : public SumRound {
  public:
   explicit GatheredSumRound(const KeyRound& keys) : keys_(keys) {}
@@ -19,7 +19,7 @@ class GatheredSumRound final : public SumRound {
   std::vector<Index> buffer_bytes(int rank) const override;
 
   const KeyRound& keys() const { return keys_; }
-  /// Bytes of the two blocks of sums, which steps d and d + 1 use in turn, and of the sums that arrive.
+  /// Bytes of the two blocks of sums, which the steps use in turn, and of the sums that arrive.
   struct Bytes {
     std::array<Index, 2> blocks{};
     Index incoming = 0;
@@ -69,12 +69,12 @@ class GatheredSums final : public GradientSink {
   const PassContext context_;
   const GatheredSumPlan& plan_;
   GradientBlock own_;
-  std::array<core::Buffer, 2> blocks_;  // [0]: of even steps, [1]: of odd steps
+  std::array<core::Buffer, 2> blocks_;  // [0]: sums of even steps, [1]: of odd steps
   core::Buffer incoming_;
   comm::Exchange exchange_;  // after the buffers: when an error unwinds, messages end before buffers are freed
 };
 
-/// K and V of all ranks are gathered on every rank. Each step works on the rows of one owner and returns their sums.
+/// Makes plans in which K and V of all ranks are gathered on every rank. Each step works on the rows of one owner.
 MakePlans gathered_gradients(HopMode mode);
 
 }  // namespace annulus::strategies

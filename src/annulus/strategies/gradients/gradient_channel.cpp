@@ -26,8 +26,8 @@ struct OutgoingSums {
         back(copies_of(problem, rows, gradients.send_back)),
         forward_in_place(interval_of(forward)),
         back_in_place(interval_of(back)) {
-    // Sums that go forward may also be among those that go back. Then they are not sent in place: move_rows() takes
-    // them out of the block, because no sum may return twice.
+    // `back` may also have rows whose sums go forward. Then these sums are not sent in place: move_rows() leaves zeros
+    // for them in the block, so that no sum returns twice.
     for (const kernels::RowCopy& copy : back) {
       const core::Interval leaving{copy.from, copy.from + copy.count};
       if (forward_in_place && !core::intersect(*forward_in_place, leaving).empty()) forward_in_place.reset();

@@ -1,4 +1,5 @@
-// Moves sums in one channel (KeyRound) of hops: sums for rows that hops brought leave, sums for own rows return.
+// Moves sums in one channel (KeyRound) of hops: sums for rows that hops brought leave this rank, and sums for its own
+// rows return.
 #pragma once
 
 #include <array>
@@ -9,7 +10,8 @@
 
 namespace annulus::strategies {
 
-/// Messages with one hop's sums: `near` between neighbours; `back` to the owner of rows, or from a reader of own rows.
+/// Messages with one hop's sums, either sent or received. `near` goes to the next neighbour or comes from the previous
+/// one. `back` goes to the owner of the rows, or comes from a rank that read this rank's rows.
 struct GradientMessages {
   comm::Message near;
   comm::Message back;
@@ -26,7 +28,7 @@ struct GradientBytes {
   static GradientBytes at_most(std::size_t hops, Index block, Index messages, Index message) {
     return {{hops > 0 ? block : 0, hops > 1 ? block : 0}, messages * message, messages * message};
   }
-  /// Bytes that are held in step s of the backward loop; the first sums leave in step 2.
+  /// Bytes that are held in step s of the backward loop. The first sums are made in step 1 and leave in step 2.
   Index during(std::size_t s) const { return blocks[0] + blocks[1] + (s >= 2 ? outgoing + incoming : 0); }
 };
 GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops, int rank);
@@ -42,7 +44,7 @@ class GradientChannel {
 
   /// Returns the block for the sums of the rows that hop h brought, filled with zeros.
   GradientBlock open(std::size_t h);
-  /// Called when the sums for the rows of hop h are complete. Collects the sums that cannot be sent from the block.
+  /// Call this when the sums for the rows of hop h are complete. Collects the sums that cannot be sent from the block.
   void begin(std::size_t h);
   /// The messages that begin(h) made ready to send, and those to receive at the same time.
   const GradientMessages& outgoing() const { return messages_out_; }
@@ -67,7 +69,7 @@ class GradientChannel {
   const GradientBlock& own_;
   const GradientBytes bytes_;
   std::array<core::Buffer, 2> blocks_;
-  core::Buffer outgoing_;  // this and incoming_ are allocated at first use, when K and V need less memory
+  core::Buffer outgoing_;  // outgoing_ and incoming_ are allocated at first use, when K and V need less memory
   core::Buffer incoming_;
   pattern::GradientHop hop_;  // the hop in flight
   GradientMessages messages_out_;

@@ -15,8 +15,7 @@ class SumRound {
   /// Number of steps in which sums may move; this may be more than the number of steps that have keys.
   virtual std::size_t steps(int) const { return 1; }
   virtual Transfers transfers(int, std::size_t) const { return {}; }
-  /// Bytes of buffers for sums during each step; those of the last step are held to the end of the round. Empty: no
-  /// buffers.
+  /// Bytes of buffers for sums during each step; those of the last step are held to the round's end. Empty: no buffers.
   virtual std::vector<Index> buffer_bytes(int) const { return {}; }
 };
 
@@ -30,7 +29,7 @@ class SumPlan {
   virtual const SumRound& round(std::size_t i) const = 0;
   /// Makes the sink that takes the sums of one rank; collective.
   virtual std::unique_ptr<GradientSink> sink(const PassContext& context) const = 0;
-  /// Bytes of a rank's memory to which other ranks add their sums.
+  /// Bytes of this rank's memory to which other ranks add their sums.
   virtual Index window_bytes(int) const { return 0; }
   virtual Wanted wanted() const { return Wanted::all; }
   /// True if every rank makes sums only for its own rows.
@@ -60,8 +59,9 @@ class GradientSink {
   virtual std::optional<GradientBlock> open(std::size_t s, std::size_t channel) = 0;
   /// Called when the kernel is done with the block of step s in a channel, or if there was no such block.
   virtual void leave(std::size_t, std::size_t) {}
-  /// Keeps messages moving. Cheap.
+  /// Keeps messages moving; takes little time.
   virtual void progress() {}
+  /// Completes the messages that start(s) has started, and adds the sums that have arrived.
   virtual void complete(std::size_t) {}
   /// Waits after the last step until this rank's messages in a channel are complete. The sums that travel from rank to
   /// rank in one order have then come back to the own rows; sums in windows are complete only after finish().

@@ -45,7 +45,7 @@ Room HopSumPlan::room(const LargestMessages& largest) const {
   for (std::size_t channel = 0; keys.most_hops() > 0 && channel < keys.channels(); ++channel) {
     const Index block = sum_bytes(keys.problem(), keys.largest(channel, largest.rows));
     const Index message = sum_bytes(keys.problem(), keys.largest(channel, largest.sums));
-    const Index messages = keys.hops_of(channel).returns_straight() ? 1 : 2;  // otherwise forward and back
+    const Index messages = keys.hops_of(channel).returns_straight() ? 1 : 2;  // 2: forward and back
     room.buffers += GradientBytes::at_most(keys.most_hops(), block, messages, message).during(2);
   }
   return room;
@@ -94,7 +94,7 @@ void HopSums::complete(std::size_t s) {
   const comm::Scope doing("sums of step " + std::to_string(s));
   if (plan_.mode() == HopMode::blocking) {
     // Neighbours exchange with blocking calls: even ranks send first, odd ranks receive first. Sums that return may go
-    // to any rank. In blocking calls these sums could deadlock, so they are sent without blocking.
+    // to any rank; with blocking calls these ranks could deadlock, so these sums are sent without blocking.
     const BothWays all = core::in_span("pack", [&] { return messages(s); });
     core::timed_wait(waits(s), "exchange",
                      [&] { exchange_.run_blocking(all.sends.near, all.receives.near, hop_tag(s, 1)); });

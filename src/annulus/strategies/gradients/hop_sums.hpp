@@ -1,4 +1,5 @@
-// Moves sums in hops: forward with the rows and then back from the last reader, or straight back to the owner.
+// Moves sums in hops. Sums go forward with the rows, and the last reader sends them back to the owner; or each reader
+// sends its sums straight back.
 #pragma once
 
 #include "annulus/strategies/gradients/gradient_channel.hpp"
@@ -11,7 +12,7 @@ class HopSumRound final : public SumRound {
  public:
   explicit HopSumRound(const HopRound& keys) : keys_(keys) {}
 
-  std::size_t steps(int rank) const override;  // one more than the keys have: the last step only returns sums
+  std::size_t steps(int rank) const override;  // one more than keys have: the last step only returns sums
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 
@@ -37,8 +38,8 @@ class HopSumPlan final : public SumPlan {
   std::deque<HopSumRound> rounds_;
 };
 
-/// An owner adds returning sums in the order of hops and, within a hop, of channels; so only the plan decides the
-/// order. For each channel a rank holds at most two blocks of sums, one block to send and one received block.
+/// An owner adds returning sums in the order of hops and, within a hop, of channels, whenever they arrive. For each
+/// channel a rank holds at most two blocks of sums, one block to send and one received block.
 class HopSums final : public GradientSink {
  public:
   HopSums(const PassContext& context, const HopSumPlan& plan)
@@ -55,7 +56,7 @@ class HopSums final : public GradientSink {
   /// Messages that a rank sends in a step, or receives. Two ranks list the messages between them in the same order.
   struct Messages {
     std::vector<comm::Message> near;  ///< between neighbours on the ring
-    std::vector<comm::Message> back;
+    std::vector<comm::Message> back;  ///< between readers and owners
     void add(const GradientMessages& one) { near.push_back(one.near), back.push_back(one.back); }
   };
   struct BothWays {
@@ -64,7 +65,7 @@ class HopSums final : public GradientSink {
   bool moves(std::size_t channel, std::size_t s) const { return round_->moves(context_.rank(), channel, s); }
   BothWays messages(std::size_t s);
   void start(BothWays messages, std::size_t s);
-  core::HopMetrics& waits(std::size_t s) const { return context_.hop(s + 1); }
+  core::HopMetrics& waits(std::size_t s) const { return context_.hop(s + 1); }  // as HopKeys counts waits in step s
 
   const PassContext context_;
   const HopSumPlan& plan_;
@@ -74,7 +75,7 @@ class HopSums final : public GradientSink {
   comm::Exchange exchange_;  // after the channels: when an error unwinds, messages end before buffers are freed
 };
 
-/// K and V travel in hops, and the sums of their gradients return.
+/// Makes plans in which K and V travel in hops, and the sums of their gradients return.
 MakePlans hops_and_sums(HopMode mode, const std::vector<Direction>& directions);
 
 }  // namespace annulus::strategies

@@ -25,7 +25,7 @@ std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const 
   return copies;
 }
 
-/// Returns the rows of `packed` that are also in `rows`. This rank only forwards the sums of the other rows.
+/// Returns the rows of `packed` that are also in `rows`. The rank only forwards the sums for all other rows.
 PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
   for (OwnerInterval& owned : packed) {
     const auto& all = rows.owned();
@@ -46,7 +46,7 @@ PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
   return packed;
 }
 
-/// Copies the sums of step s > 0 from the form in which they travel into the form of the K/V block of step s.
+/// Says how to copy the sums of step s > 0 from the form in which they travel into the form of the K/V block of step s.
 struct Unpacking {
   Unpacking(const Problem& problem, const OrderedSlice& slice, std::size_t s)
       : travelling(slice.travel(s - 1).receive_forward) {

@@ -1,4 +1,5 @@
-// Makes sums of dK and dV in one fixed order. The sums for one slice of every rank's rows travel from rank to rank.
+// Makes sums of dK and dV in one fixed order. Each rank's rows are divided into slices (ordered_sums.hpp). The sums for
+// one slice of every rank travel from rank to rank.
 #pragma once
 
 #include <array>
@@ -12,9 +13,8 @@
 namespace annulus::strategies {
 
 /// Describes what one rank does in one channel of the keys, in one round of rounds_of(problem). The channel has a
-/// slice of the rows of every part; usually the parts are the ranks' rows (KeyRound::parts()). Step s = 0, 1, ...
-/// works on the slice of the part that is s parts before the rank's part, round the ring. Keys and route are not
-/// copied.
+/// slice of the rows of every part; usually the parts are the ranks' rows (KeyRound::parts()). Step s = 0, 1, ... of
+/// part v works on the slice of part v - s, counted round the ring. Keys and route are not copied.
 class OrderedSlice {
  public:
   OrderedSlice(const KeyRound& keys, std::size_t channel, const pattern::OrderedRoute& route, int rank)
@@ -42,21 +42,21 @@ class OrderedSlice {
 
 /// Bytes of the buffers for a slice's sums.
 struct OrderedBytes {
-  Index incoming = 0;  ///< sums of the step's rows, then returning sums
-  Index block = 0;     ///< the same sums in the form of the K/V block, if this form differs
+  Index incoming = 0;  ///< sums for the step's rows, and after them sums that return to the own rows
+  Index block = 0;     ///< sums for the step's rows in the form of the K/V block, if they travel in another form
   Index outgoing = 0;  ///< sums that are sent
 
   Index total() const { return incoming + block + outgoing; }
-  /// An upper bound, if no K/V block has more than `block` bytes of sums and no message more than `message` bytes. Sums
-  /// leave in one direction (forward or back), but may arrive from both at once.
+  /// An upper bound, if no K/V block has more than `block` bytes of sums and no message more than `message` bytes. In a
+  /// step, sums either go forward or return to their owner, but sums of both kinds may arrive.
   static OrderedBytes at_most(Index block, Index message) { return {2 * message, block, message}; }
 };
 OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice);
 
 /// The sums of one slice. In step 0 the kernel adds to the own sums. In step s > 0 call settle(s - 1); the kernel then
-/// adds to begin(s). After the kernel call leave(s), send outgoing(s) and receive incoming(s), which step s + 1 needs.
-/// At the end call settle() for the last step. On their route sums are only copied, so their bits do not depend on the
-/// route. The problem and the slice are not copied.
+/// adds to the block that begin(s) returns. After the kernel call leave(s), send outgoing(s) and receive incoming(s),
+/// which step s + 1 needs. At the end call settle() for the last step. Between ranks sums are only copied, never added
+/// to each other, so their bits do not depend on the route. The problem and the slice are not copied.
 class SliceSums {
  public:
   SliceSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own);

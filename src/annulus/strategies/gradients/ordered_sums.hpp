@@ -6,18 +6,18 @@
 // K/V head, in ascending order. The same sums continue from pair to pair. A sum has two levels: the total, and the sum
 // of the current block of queries (kernels::GradientViews). Both levels travel, so that a rank's rows may end inside a
 // block. A row's sums start at the row's owner, which adds its queries from y on. Then the sums visit the ranks above
-// the owner, then the ranks below it, from rank 0 on. At last the owner adds its queries before y. For dq, query row x
+// the owner, then the ranks below it, from rank 0 on. Finally the owner adds its queries before y. For dq, query row x
 // adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1.
 // Worked example: 12 rows on 3 ranks: key row 5 on rank 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 //
-// A rank can start on a block of keys only when the rank below it is done with that block. So every rank works on its
-// rows in two slices: the sums of one slice travel while the kernel works on the other. The higher rows come first,
-// because the order of keys requires that.
+// A rank can start on a block of keys only when the rank below it is done with that block. So the rows of every rank
+// are divided into two slices: the sums for one slice travel while the kernel works on the other. The slice with the
+// higher rows comes first, because dq adds keys in descending order.
 //
 // With zigzag (causal only) the rows of a document go up through the ranks and back down. Each rank then has two parts,
-// and the 2 P parts take the place of P ranks. Part v gets the keys of parts v - 1, v - 2, ..., 0. The sums of its rows
-// go to parts v + 1, ..., 2 P - 1, and then return. Worked example: 12 rows on 2 ranks, rank 0 has [0, 3) and [9, 12):
-// key row 1 adds the queries 1 2 | 3 4 5 and 6 7 8 on rank 1 | 9 10 11 on rank 0.
+// and keys and sums go from part to part instead of from rank to rank. Part v gets the keys of parts v - 1, v - 2, ...,
+// 0. The sums of its rows go to parts v + 1, ..., 2 P - 1, and then return. Worked example: 12 rows on 2 ranks, rank 0
+// has [0, 3) and [9, 12): key row 1 adds the queries 1 2 | 3 4 5 and 6 7 8 on rank 1 | 9 10 11 on rank 0.
 #pragma once
 
 #include <deque>
@@ -47,8 +47,8 @@ class OrderedSumRound final : public SumRound {
     return {keys_, channel, routes_[slice_of(channel)].route, rank};
   }
   int rank_of(int part) const { return pattern::rank_of_part(part, keys_.ranks()); }
-  /// Returns the number that is added to the tag of a message to part `to_part`. So two messages between two ranks
-  /// have different tags if they go to different parts of the receiver, or in different directions (forward, back).
+  /// Returns a number to add to the tag of a message to part `to_part`. It makes the tags of two messages between two
+  /// ranks differ if they go to different parts of the receiver, or in different directions (forward, back).
   int kind(int to_part, bool back) const;
   std::size_t slice_of(std::size_t channel) const { return channel % routes_.size(); }
   Room room(const LargestMessages& largest) const;
@@ -64,7 +64,7 @@ class OrderedSumRound final : public SumRound {
   };
   const KeyRound& keys_;
   const pattern::Layout layout_;
-  std::deque<Route> routes_;  // a deque: routes point to the rows next to them
+  std::deque<Route> routes_;  // a deque, because `route` points to `rows`, so a Route must not move
 };
 
 class OrderedSumPlan final : public SumPlan {
@@ -109,9 +109,9 @@ class OrderedSums final : public GradientSink {
   std::deque<comm::Exchange> exchanges_;  // last: if an error unwinds, messages end before the sums are freed
 };
 
-/// K and V travel in hops of one direction; sums are added in one fixed order.
+/// Makes plans in which K and V travel in hops of one direction, and sums are added in one fixed order.
 MakePlans hops_in_order(HopMode mode, const Direction& direction);
-/// K and V are gathered first; only sums move from rank to rank, and they are added in one fixed order.
+/// The same, but K and V are gathered first, so that only sums move from rank to rank.
 MakePlans gathered_in_order();
 
 }  // namespace annulus::strategies

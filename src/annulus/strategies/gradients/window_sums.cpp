@@ -2,7 +2,8 @@
 
 namespace annulus::strategies {
 
-/// The sums of step s are sent after step s. What other ranks add to this rank's window is counted in its last step.
+/// Sums of step s are sent after step s. The sums that other ranks add to this rank's window count as received in its
+/// last step.
 Transfers WindowSumRound::transfers(int rank, std::size_t s) const {
   const pattern::Hops& hops = keys_.all();
   Transfers all;

@@ -19,7 +19,7 @@ class WindowSumRound final : public SumRound {
   std::vector<Index> buffer_bytes(int rank) const override { return {total(block_bytes(rank))}; }
 
   const WindowRound& keys() const { return keys_; }
-  static constexpr std::size_t count = 2;  ///< blocks: the kernel adds into one while the other is sent
+  static constexpr std::size_t count = 2;  ///< number of blocks: the kernel adds to one while the other is sent
   std::array<Index, count> block_bytes(int rank) const;
 
  private:
@@ -35,8 +35,8 @@ class WindowSumPlan final : public SumPlan {
   std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
   /// Bytes of the sums that other ranks make for this rank's rows; 0 if no other rank reads any of them.
   Index window_bytes(int rank) const override;
-  /// Bytes of a buffer for one part (Problem::sum_parts()). The part is copied here from the window, then added to own
-  /// sums.
+  /// Bytes of a buffer for one part (Problem::sum_parts()). Each part is copied from the window into the buffer, then
+  /// added to the own sums.
   Index closing_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
 
@@ -47,8 +47,8 @@ class WindowSumPlan final : public SumPlan {
   std::deque<WindowSumRound> rounds_;
 };
 
-/// Ranks add in the order in which they happen to be ready, so the last bits differ from run to run. After the
-/// constructor no rank waits for another before finish(), in which each owner waits for all others.
+/// Ranks add in the order in which they happen to be ready, so the last bits differ from run to run. Between the
+/// constructor and finish() no rank waits for another. In finish() ranks wait until all of them have added.
 class WindowSums final : public GradientSink {
  public:
   WindowSums(const PassContext& context, const WindowSumPlan& plan);
@@ -76,7 +76,7 @@ class WindowSums final : public GradientSink {
   std::deque<comm::WindowAdd> adds_;  // after the blocks: when an error unwinds, accesses end before blocks are freed
 };
 
-/// K and V are read from windows, and sums are added into other windows.
+/// Makes plans in which K and V are read from windows, and sums are added to other windows.
 MakePlans windows_and_sums();
 
 }  // namespace annulus::strategies

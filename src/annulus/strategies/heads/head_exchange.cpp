@@ -17,7 +17,8 @@ bool splits_groups(const core::Shape& shape, Index ranks) {
 
 namespace {
 
-/// One rank of a group. It talks to the ranks of its group, and to the ranks that have its number in other groups.
+/// One rank of a group. It exchanges messages with the ranks of its group (`inside`), and with the ranks that have the
+/// same number in other groups (`between`).
 struct Member {
   Member(const Schedule& schedule, const comm::Communicator& comm)
       : group(schedule.group_of(comm.rank())),
@@ -25,7 +26,7 @@ struct Member {
         inside(comm.split(group.number())),
         between(comm.split(group.rank())) {}
 
-  /// Adds what both exchanges cost (before and after the pass) to the metrics of the first hop.
+  /// Adds the cost of both exchanges (before and after the pass) to the metrics of the first hop.
   void count(const core::HopMetrics& exchanged, Index sent, Index received, core::HopMetrics& first) const {
     first.wait_seconds += exchanged.wait_seconds;
     first.bytes_sent += sent;

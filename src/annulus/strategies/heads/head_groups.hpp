@@ -21,8 +21,8 @@ class HeadGroup {
   /// `size` divides the number of ranks.
   HeadGroup(const Problem& whole, const pattern::Partition& partition, int size, int rank);
 
-  int number() const { return number_; }  ///< of the group
-  int rank() const { return rank_; }      ///< in the group
+  int number() const { return number_; }  ///< the group's number
+  int rank() const { return rank_; }      ///< this rank's number in the group
   /// The key rows of every group.
   const pattern::Partition& rows() const { return rows_; }
   /// The problem that this rank computes on the group's rows, with its own heads only.
@@ -43,8 +43,9 @@ class HeadGroup {
   /// over the group.
   void return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
 
-  // The same for the pass that makes Problem::sums. For gradients, dout, delta, dq and the sums for K/V rows also
-  // travel; for statistics, the lists of top rows and the sums for K/V rows.
+  // The same for the pass that makes Problem::sums. For gradients q, kv, dout, normalizers and delta travel, then dq
+  // and the sums for K/V rows; for statistics q, kv and normalizers, then the lists of top rows and the sums for K/V
+  // rows.
   Index backward_bytes_sent() const;
   Index backward_bytes_received() const;
   std::vector<Index> backward_bytes_from() const;
@@ -55,7 +56,7 @@ class HeadGroup {
   Tensors take_backward_heads(const comm::Communicator& group, const Tensors& own) const;
   /// The same for statistics, which read q, kv and normalizers.
   Tensors take_statistics_heads(const comm::Communicator& group, const Tensors& own) const;
-  /// Makes own.top_rows and top_weights, where the problem asks for them.
+  /// Makes own.top_rows and top_weights, if the problem asks for them.
   void return_lists(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
   /// Makes own.dq from dq of the group's rows.
   void return_query_gradients(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
@@ -64,15 +65,15 @@ class HeadGroup {
   core::Buffer return_key_sums(const comm::Communicator& group, core::Buffer narrow) const;
 
  private:
-  /// A tensor in its two forms, (parts, own rows, all heads) and (parts, group's rows, own heads), and the pieces that
-  /// go to or come from each member m of the group: m's heads of the first form, m's rows of the second form.
+  /// A tensor in its two forms, `own` (parts, own rows, all heads) and `narrow` (parts, group's rows, own heads), and
+  /// the pieces that go to or come from each rank m of the group: m's heads of `own`, m's rows of `narrow`.
   struct TwoForms {
     comm::RowBlock own, narrow;  ///< their data is null
     std::vector<comm::Piece> heads_of, rows_of;
   };
   struct GroupRows {
     pattern::Partition members;    ///< rows of each rank of the group
-    pattern::StoredRows together;  ///< of all ranks of the group
+    pattern::StoredRows together;  ///< rows of all ranks of the group
   };
   TwoForms forms(Index parts, Index unit_bytes, Index all_heads, const std::vector<core::Interval>& heads,
                  const GroupRows& rows) const;
@@ -82,7 +83,8 @@ class HeadGroup {
   std::vector<const TwoForms*> sum_inputs() const;
   std::vector<const TwoForms*> sum_outputs() const;
   Index statistics_memory(Index narrow_work) const;
-  /// Adds to `bytes` the bytes of each rank's pieces. This rank's own piece does not travel and counts as 0.
+  /// Adds the bytes of the pieces to bytes[m] for each rank m; others() returns their sum. This rank's own piece does
+  /// not travel and counts as 0.
   void add_others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces, std::vector<Index>& bytes) const;
   Index others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces) const;
 

@@ -12,7 +12,7 @@ StrategyEntry heads_in_ring(std::string_view name, std::string_view description,
       .description = description,
       .partition =
           [=](Problem problem, int ranks) {
-            // If all ranks are one group, every rank computes all rows, so that the partition does not matter.
+            // If all ranks are one group, every rank computes all rows, so the partition does not change its work.
             if (!problem.partition && group_size(problem, ranks) == ranks) {
               problem.partition = pattern::PartitionKind::contiguous;
             }

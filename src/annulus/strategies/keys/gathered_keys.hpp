@@ -8,7 +8,7 @@
 
 namespace annulus::strategies {
 
-/// All ranks' rows in one block, which one collective fills.
+/// The rows of all ranks are one block, which one collective fills.
 class CollectiveKeys final : public SourceOf<GatheredRound> {
  public:
   CollectiveKeys(const PassContext& context, const GatheredPlan& plan) : SourceOf(context), plan_(plan) {}
@@ -44,15 +44,15 @@ class GatheredKeys final : public SourceOf<GatheredRound> {
   /// The rank whose rows step s works on.
   int owner(std::size_t s) const { return is_as_they_come() ? owners_[s] : round_->owner(context_.rank(), s, 0); }
   void start_gathering();
-  /// Waits for the rows of rank `wanted`; take_any() waits for the rows of any rank whose rows have not arrived.
+  /// take() waits for the rows of rank `wanted`; take_any() waits for the rows of any rank whose rows have not arrived.
   void take(int wanted);
   void take_any(core::HopMetrics& waits);
 
   const GatheredPlan& plan_;
   core::Buffer gathered_;
   std::vector<KeyBlock> blocks_;  // one for each rank
-  std::vector<bool> arrived_;     // for each block
-  std::vector<int> owners_;       // of the arrived blocks, in the order of arrival
+  std::vector<bool> arrived_;     // [rank]
+  std::vector<int> owners_;       // of the arrived blocks, in the order of arrival; first this rank
   comm::Gather gather_;           // after the buffer: if an error unwinds, messages end before the buffer is freed
 };
 

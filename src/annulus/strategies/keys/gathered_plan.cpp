@@ -8,15 +8,15 @@ namespace {
 /// Returns the rows of all ranks in one block, rank after rank, each rank's rows in the order in which the rank stores
 /// them.
 pattern::KeyRows all_rows(const pattern::Partition& partition) {
-  std::vector<std::pair<core::Interval, Index>> places;
+  std::vector<std::pair<core::Interval, Index>> stored_at;
   Index stored = 0;
   for (const pattern::StoredRows& rows : partition) {
     for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
-      places.push_back({rows.intervals()[i], stored + rows.stored_begin(i)});
+      stored_at.push_back({rows.intervals()[i], stored + rows.stored_begin(i)});
     }
     stored += rows.count();
   }
-  return pattern::KeyRows::raw(std::move(places));
+  return pattern::KeyRows::raw(std::move(stored_at));
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ std::size_t GatheredRound::steps(int rank) const {
   return steps;
 }
 
-/// Entry d of the metrics counts the rows of rank - d, in whatever order rows arrive.
+/// Entry d of the metrics counts the rows of rank - d, whichever step works on them.
 std::size_t GatheredRound::hop(int rank, std::size_t s) const {
   return order_ == GatherOrder::at_once ? 0 : std::size_t(core::wrap(rank - owner(rank, s, 0), ranks()));
 }

@@ -10,9 +10,9 @@ namespace annulus::strategies {
 
 /// Selects in which order a rank works on the rows of other ranks, and whether it waits for all of them first.
 ///   at_once       all rows in one block and one step, after one collective
-///   all_first     rank - 1, rank - 2, ..., after all have arrived
-///   in_order      rank - 1, rank - 2, ..., each as soon as it has arrived
-///   as_they_come  in the order of arrival; ranks without rows are left out
+///   all_first     rows of rank - 1, rank - 2, ..., after the rows of all ranks have arrived
+///   in_order      rows of rank - 1, rank - 2, ..., each block as soon as it has arrived
+///   as_they_come  blocks in the order of arrival; ranks without rows are left out
 enum class GatherOrder { at_once, all_first, in_order, as_they_come };
 
 class GatheredRound final : public KeyRound {
@@ -47,16 +47,16 @@ class GatheredPlan final : public KeyPlan {
 
   const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
-  /// Bytes on the rank with the most rows: it gathers the fewest rows, but its own rows take more than this saves.
+  /// Bytes on the rank with the most rows. It gathers the fewest rows, but its own rows take more memory than it saves.
   Room room(const LargestMessages&) const override {
     return {rounds_[0].gathered_bytes(most_rows(rounds_[0].partition()))};
   }
 
  private:
-  std::deque<GatheredRound> rounds_;
+  std::deque<GatheredRound> rounds_;  // a deque, because rounds cannot be moved
 };
 
-/// Plans of a forward pass with gathered keys.
+/// Makes the plans of a forward pass with gathered keys.
 MakePlans gathered(GatherOrder order);
 
 }  // namespace annulus::strategies

@@ -33,7 +33,7 @@ void HopChannel::begin(std::size_t h) {
   if (passes_on || rows == 0) return;
   const KeyBlock& source = hop_.send_own ? own_ : current_;
   const Index parts = problem.kv_parts();
-  const Index held = source.held * source.unit_bytes(problem) / unit;  // counted in rows of one head
+  const Index held = source.held * source.unit_bytes(problem) / unit;  // in rows of one head
   kernels::gather_rows(collect(problem, source, hop_.send), {source.data, parts, held, unit},
                        {send_.data(), parts, rows, unit});
 }

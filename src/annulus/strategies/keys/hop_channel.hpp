@@ -1,4 +1,4 @@
-// A channel (KeyRound) of hops on a rank: the buffers into which K and V are received and from which they leave.
+// A channel (KeyRound) of hops on one rank: its buffers for K and V that are received, and for those that are sent.
 #pragma once
 
 #include "annulus/comm/exchange.hpp"
@@ -6,22 +6,22 @@
 
 namespace annulus::strategies {
 
-/// Buffers and current block of a channel. For hop h = 0, 1, ... call begin(h), exchange the two messages, and call
-/// take(h).
+/// Has the buffers and the current block of a channel. For hop h = 0, 1, ... call begin(h), send outgoing() and receive
+/// incoming(), then call take(h).
 class HopChannel {
  public:
   /// `kv`: the rank's own K and V.
   HopChannel(const HopRound& round, std::size_t channel, int rank, void* kv);
 
   bool has(std::size_t h) const { return round_.has(rank_, channel_, h); }
-  /// The block of step s, which must be the current step; nullptr where there is none.
+  /// Returns the block of step s, which must be the current step; nullptr if there is none.
   const KeyBlock* block(std::size_t s) const;
 
   /// Collects the rows that hop h sends, if they cannot be sent from the receive buffer.
   void begin(std::size_t h);
   comm::Message outgoing() const { return outgoing_; }
   comm::Message incoming() const;
-  /// The rows that hop h brought become the current block. Counts their bytes in `metrics`.
+  /// Makes the rows that hop h brought the current block. Counts the bytes of both messages in `metrics`.
   void take(std::size_t h, core::HopMetrics& metrics);
 
  private:

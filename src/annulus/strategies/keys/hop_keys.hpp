@@ -5,11 +5,12 @@
 
 namespace annulus::strategies {
 
-/// Tag of a hop's messages; K and V have kind 0. Other messages in flight at the same time have kinds from 1 on.
+/// Returns the tag of a hop's messages. Messages of K and V have kind 0; messages of other kinds may be in flight at
+/// the same time. Hops 1024 apart share a tag, which is safe: messages with one tag match in the order of sending.
 constexpr int hop_tag(std::size_t hop, std::size_t kind = 0) { return int(1024 * kind + hop % 1024); }
 
-/// If a rank has two parts (pattern/parts.hpp), it sends to itself, and messages between two ranks go both ways. This
-/// needs MPI, which also matches messages by tag; NCCL matches them only by their order.
+/// Returns what carries the messages. If ranks have two parts (pattern/parts.hpp), a rank sends to itself, and messages
+/// between two ranks go both ways. This needs MPI, which matches messages by tag, too; NCCL matches them only by order.
 inline comm::Carrier carrier_of(const HopPlan& plan) {
   return plan.has_parts() ? comm::Carrier::mpi : comm::Carrier::any;
 }

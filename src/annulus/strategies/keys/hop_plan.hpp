@@ -14,7 +14,7 @@ namespace annulus::strategies {
 struct Direction {
   pattern::From from = pattern::From::neighbours;
   int sign = 1;                                                   ///< 1: rows go upwards, from rank to rank + 1
-  int (*reach)(int ranks) = [](int ranks) { return ranks - 1; };  ///< largest number of hops
+  int (*reach)(int ranks) = [](int ranks) { return ranks - 1; };  ///< returns the largest number of hops
 };
 
 /// The direction of the strategy `ring`: once round the ring, from neighbour to neighbour.
@@ -39,7 +39,7 @@ class HopRound final : public KeyRound {
   /// The rows of every rank travel in each direction.
   HopRound(const Problem& round, const pattern::Partition& partition, const std::vector<Direction>& directions);
   /// The rows of every part travel in slices, higher rows first; each slice has a channel (gradients/ordered_sums.hpp).
-  /// A rank of two parts has the channels of both, first those of the part with the later rows. Parts are not copied.
+  /// A rank with two parts has the channels of both, first those of the part with the later rows. Parts are not copied.
   HopRound(const Problem& round, const pattern::Partition& partition, const pattern::Partition& parts,
            const Direction& direction, Index slices);
 
@@ -65,8 +65,8 @@ class HopRound final : public KeyRound {
   const pattern::Partition& rows_of(std::size_t channel) const { return channels_[channel % channels_.size()].rows; }
   bool computes_own(std::size_t channel) const override { return is_sliced_ || channel == 0; }
   BufferBytes buffers(int rank, std::size_t channel) const;
-  /// Returns how many (row, key/value head) pairs a message of a channel brings at most, if no message of the pass
-  /// brings more than `largest`. These are never more than all rows of the fullest part.
+  /// Returns how many (row, key/value head) pairs a message of a channel brings at most: not more than `largest`, which
+  /// bounds all messages of the pass, and not more than the fullest part has in this channel.
   Index largest(std::size_t channel, Index largest) const {
     return std::min(largest, pattern::most_rows(rows_of(channel)) * problem().shape.kv_heads);
   }
@@ -83,13 +83,13 @@ class HopRound final : public KeyRound {
     const pattern::Hops hops;
   };
   const pattern::Partition& parts_;
-  std::deque<Channel> channels_;  // of one part; a deque, because hops point to the rows in their channel
+  std::deque<Channel> channels_;  // of one part; a deque, because `hops` points to `rows`, so a Channel must not move
   const bool is_sliced_;
 };
 
 /// A plan of rounds in hops. If keys come in a fixed order, or in slices, there is only one direction. If the rows of a
-/// reproducible problem do not follow one another from rank to rank and messages overlap, the rows go from part to part
-/// (pattern/parts.hpp).
+/// reproducible problem do not follow one another from rank to rank, they go from part to part (pattern/parts.hpp);
+/// this needs HopMode::overlapped.
 class HopPlan final : public KeyPlan {
  public:
   HopPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, HopMode mode,
@@ -104,13 +104,14 @@ class HopPlan final : public KeyPlan {
   bool has_parts() const { return parts_.has_value(); }
 
  private:
-  const std::optional<pattern::Partition> parts_;  // empty where the parts are the ranks' rows
+  const std::optional<pattern::Partition> parts_;  // empty if the parts are the ranks' rows
   std::deque<HopRound> rounds_;
   HopMode mode_;
 };
 
-/// Each rank works on its own keys first, then on the rows that each hop brings. For any number of ranks a rank holds
-/// at most its own rows and, for each channel, two received blocks and one block to send.
+/// Makes the plans of a forward pass in hops. Each rank works on its own keys first, then on the rows that each hop
+/// brings. For any number of ranks a rank holds at most its own rows and, for each channel, two received blocks and one
+/// block to send.
 MakePlans hops(HopMode mode, const std::vector<Direction>& directions);
 
 }  // namespace annulus::strategies

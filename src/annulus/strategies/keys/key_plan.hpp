@@ -1,4 +1,5 @@
-// Plans how every rank gets its keys, as integers only: which rows each step works on, and what travels meanwhile.
+// Plans how every rank gets its keys: which rows each step works on, and what travels meanwhile. Plans consist of
+// integers only, without tensors, so one process can make and print the plans of all ranks.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@ namespace annulus::strategies {
 /// Rows of K and V, or sums of their gradients, that a rank sends to another rank or receives from it.
 struct Transfer {
   int rank = 0;    ///< the other rank; every_rank: all others, in a collective
-  Index rows = 0;  ///< counted as (row, key/value head) pairs of one batch entry
+  Index rows = 0;  ///< number of (row, key/value head) pairs in one batch entry
   Index bytes = 0;
 };
 inline constexpr int every_rank = -1;
@@ -43,8 +44,8 @@ struct LargestMessages {
   Index sums = 0;
 };
 
-/// An upper bound of the bytes that a plan needs on any rank. Plans compute it from the largest messages, by the
-/// formulas that they use for one rank's messages, so that the planner need not look at every rank.
+/// An upper bound of the bytes that a plan needs on any rank. Plans compute it from the sizes of the largest messages,
+/// so that the planner need not look at every rank.
 struct Room {
   Index buffers = 0;  ///< buffers during the steps
   Index at_ends = 0;  ///< buffers before the first round or after the last one
@@ -75,8 +76,8 @@ class KeyRound {
   const pattern::StoredRows& query_rows(int rank) const { return query_rows()[std::size_t(rank)]; }
 
   /// parts(): the sets of rows between which keys and sums travel. Usually they are the ranks' rows. Each rank has two
-  /// parts if only this puts keys and sums in order (pattern/parts.hpp) and all rows are queries. part(): the part for
-  /// whose queries a channel brings keys.
+  /// parts if only this puts keys and sums in order (pattern/parts.hpp) and all rows are queries. part(): the part of a
+  /// rank to whose queries a channel brings keys.
   virtual const pattern::Partition& parts() const { return partition_; }
   virtual int part(int rank, std::size_t) const { return rank; }
   const pattern::StoredRows& queries(int rank, std::size_t channel) const {
@@ -89,7 +90,7 @@ class KeyRound {
   virtual std::size_t steps(int) const { return 1; }
   /// Number of channels of a rank: the most blocks that a step has.
   virtual std::size_t channels() const { return 1; }
-  /// True if step 0 computes with a channel's block. If channels have the same own rows, only the first one computes.
+  /// True if step 0 computes with a channel's block. If all channels have all own rows, only the first one computes.
   virtual bool computes_own(std::size_t channel) const { return channel == 0; }
   /// hops(): number of entries of the metrics that the round needs. hop(): the entry that counts step s.
   virtual std::size_t hops(int rank) const { return steps(rank); }
@@ -98,13 +99,13 @@ class KeyRound {
   virtual std::string scope(int, std::size_t) const { return "own rows"; }
   /// The rank that owns the rows of step s's block in a channel; every_rank: the block has rows of all ranks.
   virtual int owner(int rank, std::size_t, std::size_t) const { return rank; }
-  /// Describes the block of step s in a channel, without data; it has no rows if there is no block. If channels have
-  /// different own rows, the blocks of step 0 stay available to the end of the round.
+  /// Describes the block of step s in a channel, without data; it has no rows if there is no block. The blocks of step
+  /// 0 (own rows) stay available to the end of the round.
   virtual KeyBlock form(int rank, std::size_t, std::size_t) const { return own_block({}, rows(rank)); }
 
   /// Returns what travels while the rank works on step s.
   virtual Transfers transfers(int, std::size_t) const { return {}; }
-  /// Bytes of buffers during each step; those of the last step are held to the end of the round. Empty: no buffers.
+  /// Bytes of buffers during each step; buffers of the last step are held to the end of the round. Empty: no buffers.
   virtual std::vector<Index> buffer_bytes(int) const { return {}; }
 
  protected:
@@ -113,7 +114,7 @@ class KeyRound {
  private:
   const Problem& problem_;
   const pattern::Partition& partition_;
-  const pattern::Partition query_rows_;  // empty where all rows are queries
+  const pattern::Partition query_rows_;  // empty if all rows are queries
   const pattern::Layout layout_;
 };
 
@@ -128,13 +129,13 @@ class KeyPlan {
   virtual const KeyRound& round(std::size_t i) const = 0;
   /// Makes the source that brings the keys of one rank; collective.
   virtual std::unique_ptr<KeySource> source(const PassContext& context) const = 0;
-  /// Bytes of a rank's memory that other ranks read.
+  /// Bytes of this rank's memory that other ranks read.
   virtual Index window_bytes(int) const { return 0; }
   /// Bytes of buffers that are needed only before the first round.
   virtual Index opening_bytes(int) const { return 0; }
   /// Memory of this plan that is enough on every rank.
   virtual Room room(const LargestMessages&) const { return {}; }
-  /// Returns into how many blocks a rank's query rows are divided. Blocks are worked on one after another, so that
+  /// Returns into how many blocks a rank's query rows are divided. The rank works on one block after another, so that
   /// running softmaxes take little memory. There is more than one block only if all keys are available all the time.
   virtual QueryBlocks query_blocks(int) const { return {}; }
 };

@@ -1,4 +1,5 @@
-// Brings the keys of a rank's steps: first the rank's own rows, then rows of other ranks, however they are moved.
+// Brings the keys of a rank's steps: first the rank's own rows, then rows of other ranks, which come in messages, from
+// windows or from a store.
 #pragma once
 
 #include "annulus/core/row_store.hpp"
@@ -7,8 +8,8 @@
 namespace annulus::strategies {
 
 /// Selects when messages travel.
-///   overlapped  started before the kernel works on the current blocks, completed after it
-///   blocking    between two kernel calls, even ranks send first: no communication is hidden
+///   overlapped  they start before the kernel works on the current blocks, and are completed after it
+///   blocking    they travel between two kernel calls, even ranks send first: no communication is hidden
 enum class HopMode { overlapped, blocking };
 
 /// Says which element of a partition is computed, and where the rows of the other elements are: on the ranks of a
@@ -33,7 +34,7 @@ class Location {
   core::RowSource* rows_ = nullptr;
 };
 
-/// One pass as one rank sees it, for a key source and a gradient sink. Nothing is copied but the location.
+/// What a key source and a gradient sink need to know of a pass on one rank. Only the location is copied.
 struct PassContext {
   const Problem& problem;
   const pattern::Partition& partition;
@@ -55,11 +56,13 @@ class KeySource {
   virtual ~KeySource() = default;
 
   virtual void begin(std::size_t round) = 0;
-  // The metrics entry and the name of step s. If blocks are used as they arrive, ask only when the step has begun.
+  // The metrics entry and the name of step s. If blocks are used in the order of arrival, call these functions only
+  // when the step has begun.
   virtual std::size_t hop(std::size_t s) const = 0;
   virtual std::string scope(std::size_t s) const = 0;
 
-  /// The block of step s in a channel; valid from complete(s - 1) to complete(s); nullptr where there is none.
+  /// Returns the block of step s in a channel, which is valid from complete(s - 1) to complete(s); nullptr if there is
+  /// none.
   virtual const KeyBlock* block(std::size_t s, std::size_t channel) const = 0;
 
   /// The queries that the kernel computes with this block.
@@ -67,7 +70,7 @@ class KeySource {
 
   /// Starts to receive the blocks of step s + 1, and perhaps of later ones, before the kernel works on step s.
   virtual void start(std::size_t) {}
-  /// Keeps messages moving. Cheap.
+  /// Keeps messages moving; takes little time.
   virtual void progress() {}
   /// Returns when the blocks of step s + 1 have arrived.
   virtual void complete(std::size_t) {}

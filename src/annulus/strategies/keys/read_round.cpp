@@ -46,7 +46,7 @@ void ReadKeys::begin_round(const ReadRound& round) {
   for (std::size_t i = 0; i < slots; ++i) buffers_[i] = core::Buffer("prefetch buffers", bytes[i]);
 }
 
-/// The buffer is free: the kernel is done with the block that was read into it `slots` reads earlier.
+/// The next buffer is free: the kernel is done with the block that was read into this buffer `slots` reads earlier.
 void ReadKeys::start_next() {
   const std::size_t i = started_++, slot = i % slots;
   core::HopMetrics& metrics = context_.hop(hop(i + 1));

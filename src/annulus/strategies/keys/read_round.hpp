@@ -1,5 +1,5 @@
-// Reads K and V from rank - 1, rank - 2, ..., a few of these owners ahead of the kernel: out of other ranks' memory
-// (window_plan.hpp) or out of a store (stream_plan.hpp).
+// Reads K and V of rank - 1, rank - 2, ...: from other ranks' memory (window_plan.hpp) or from a store
+// (stream_plan.hpp). While the kernel works on one owner's rows, the rows of the next two owners are read.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class ReadRound : public KeyRound {
 
   static constexpr std::size_t depth = 2;          ///< reads in flight while the kernel works on a block
   static constexpr std::size_t slots = depth + 1;  ///< buffers: for these reads, and for the current block
-  /// Bytes of `count` buffers, which are used in turn: read i fills buffer i mod `count`.
+  /// Bytes of each of `count` buffers, which are used in turn: read i fills buffer i mod `count`.
   template <std::size_t count, class BytesOf>
   std::array<Index, count> bytes_in_turn(int rank, BytesOf&& bytes_of) const {
     std::array<Index, count> bytes{};
@@ -57,8 +57,8 @@ class ReadRound : public KeyRound {
   }
 
  protected:
-  /// For ranks that read queries for their own keys, from rank + 1, rank + 2, ...; in `seen` queries and keys are
-  /// exchanged.
+  /// For ranks that read queries for their own keys, from rank + 1, rank + 2, ... `seen` is the round's layout with
+  /// queries and keys exchanged.
   ReadRound(const Problem& round, const pattern::Partition& partition, pattern::Layout seen)
       : KeyRound(round, partition),
         seen_(std::move(seen)),
@@ -84,7 +84,7 @@ Index total(const std::array<Index, count>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), Index(0));
 }
 
-/// Executes rounds of reads, which use the buffers in turn.
+/// Executes rounds of reads. The reads use the buffers in turn.
 class ReadKeys : public SourceOf<ReadRound> {
  public:
   const KeyBlock* block(std::size_t s, std::size_t) const override { return s == 0 ? &own_ : &current_; }
@@ -98,7 +98,8 @@ class ReadKeys : public SourceOf<ReadRound> {
   explicit ReadKeys(const PassContext& context) : SourceOf(context), own_(own_block(context.tensors, context.rows())) {}
 
   void begin_round(const ReadRound& round);
-  /// Read i of a round brings the block of step i + 1; it uses the buffer and state of slot i mod slots.
+  /// Start and end a read. Read i of a round brings the block of step i + 1; its slot, i mod slots, says which buffer
+  /// it fills.
   virtual void start_read(std::size_t slot, const pattern::Hop& from, const KeyBlock& into,
                           core::HopMetrics& metrics) = 0;
   virtual void end_read(std::size_t slot) = 0;

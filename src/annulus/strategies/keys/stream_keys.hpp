@@ -1,4 +1,4 @@
-// Reads K and V from a store, a few blocks ahead of the kernel.
+// Reads K and V from a store, two blocks ahead of the kernel.
 #pragma once
 
 #include "annulus/strategies/keys/stream_plan.hpp"

@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// For a pass that makes no sums for keys.
+/// The sink of a pass that makes no sums for keys. Its blocks have no data.
 class NoSums final : public GradientSink {
  public:
   NoSums(const PassContext& context, const KeyPlan& keys) : rank_(context.rank()), keys_(keys) {}

@@ -1,5 +1,5 @@
-// K and V are read from a store that has all rows. Here the elements of the partition are blocks of rows, as many as
-// memory requires, and any rank may compute any block. The plan says which rows a block reads from which other block.
+// Plans how K and V are read from a store that has all rows. The elements of the partition are then blocks of rows, as
+// small as memory requires, and any rank may compute any block. A plan says what each block reads from which block.
 #pragma once
 
 #include <deque>
@@ -17,10 +17,10 @@ class StreamPlan final : public KeyPlan {
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
 
  private:
-  std::deque<ReadRound> rounds_;
+  std::deque<ReadRound> rounds_;  // a deque, because rounds cannot be moved
 };
 
-/// Own rows first, then the needed rows of each other block.
+/// Makes plans in which a block reads its own rows first, then the needed rows of each other block.
 MakePlans read_from_store();
 /// The same for a backward pass that makes only dq and therefore no sums for keys.
 MakePlans read_from_store_for_queries();

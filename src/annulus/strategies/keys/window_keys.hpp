@@ -1,4 +1,4 @@
-// Reads K and V from other ranks' memory, a few owners ahead of the kernel.
+// Reads K and V from other ranks' memory, two owners ahead of the kernel.
 #pragma once
 
 #include "annulus/strategies/keys/window_plan.hpp"

@@ -24,10 +24,10 @@ class WindowPlan final : public KeyPlan {
 
   const WindowRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
-  /// Bytes of the copy of the rank's K and V that others read; 0 if no other rank reads any of it.
+  /// Bytes of the copy of the rank's K and V that other ranks read; 0 if no other rank reads any of it.
   Index window_bytes(int rank) const override;
-  /// Bytes of a buffer for one part (Problem::kv_parts()): the part's rows are collected here, then copied into the
-  /// window.
+  /// Bytes of a buffer for one part (Problem::kv_parts()). The rows of each part are collected in the buffer, then
+  /// copied into the window.
   Index opening_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
   bool is_read(int rank) const;
@@ -35,10 +35,10 @@ class WindowPlan final : public KeyPlan {
  private:
   Index part_of(Index window) const { return window / rounds_[0].problem().kv_parts(); }
 
-  std::deque<WindowRound> rounds_;
+  std::deque<WindowRound> rounds_;  // a deque, because rounds cannot be moved
 };
 
-/// Own rows first, then the needed rows of each owner.
+/// Makes plans in which a rank works on its own rows first, then on the rows that it reads from each other rank.
 MakePlans read_from_windows();
 
 }  // namespace annulus::strategies

@@ -1,4 +1,4 @@
-// The rows that a rank of `onesided` exposes to others: K and V, and the sums of their gradients, in the same form.
+// The rows that a rank of `onesided` exposes to other ranks: K and V, and sums of their gradients in the same form.
 #pragma once
 
 #include "annulus/comm/window.hpp"
@@ -7,18 +7,18 @@
 
 namespace annulus::strategies {
 
-/// All rows of a rank as its window stores them: interval after interval, head after head. Rows of one head that follow
-/// one another are contiguous. So a dense interval is read in kv_parts() * Hkv long pieces, not in one piece per row.
+/// Returns all rows of a rank as its window stores them: interval after interval, head after head. Rows of a head that
+/// follow one another are contiguous, so an interval is read in kv_parts() * Hkv long pieces, not in a piece per row.
 pattern::PackedRows window_rows(const Problem& problem, const pattern::StoredRows& rows);
 
 /// Copies the rank's K and V into the window.
 void fill_window(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& own, comm::Window& window);
 
-/// Adds what other ranks have added up in the window to the sums for the own rows.
+/// Adds the sums in the window, which other ranks have made for this rank's rows, to this rank's own sums.
 void add_window(const Problem& problem, const pattern::StoredRows& rows, const comm::Window& window,
                 const GradientBlock& own);
 
-/// Packed rows as runs in their owner's window, and the number of rows in that window.
+/// Where packed rows are in their owner's window, as runs; and the number of rows of one head in that window.
 struct WindowRuns {
   std::vector<comm::RowRun> runs;
   Index held = 0;

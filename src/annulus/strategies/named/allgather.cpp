@@ -1,5 +1,5 @@
 // allgather: every rank gets all of K and V in one blocking collective, then computes the output of its own queries.
-// Simple, O(n) memory per rank.
+// This is simple, but takes O(n) memory per rank.
 #include "annulus/strategies/gradients/gathered_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/keys/gathered_plan.hpp"
@@ -8,7 +8,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// Any rank may own any rows, because each gets all keys. But ordered sums go from rank to rank in the order of rows.
+/// Each rank gets all keys, so any rank may own any rows. But ordered sums go from rank to rank in the order of rows.
 pattern::Partition partition(const Problem& problem, int ranks) {
   return problem.has_ordered_sums() ? ordered_partition(problem, ranks) : distributed_partition(problem, ranks);
 }
@@ -20,12 +20,12 @@ StrategyEntry allgather() {
       .name = "allgather",
       .description = "gather all K and V on every rank, then compute (O(n) memory)",
       .partition = partition,
-      .communication = {CommunicationPattern::gather, false},
+      .communication = {CommunicationPattern::gather, false},  // not overlapped: ranks wait for the collective
       .forward = gathered(GatherOrder::at_once),
       .backward = gathered_gradients(HopMode::blocking),
       .backward_in_order = gathered_in_order(),
-      .why_not_reproducible = always_reproducible,
-      .why_no_reproducible_gradients = unless_contiguous,
+      .why_not_reproducible = always_reproducible,         // each rank has all keys and adds them in the fixed order
+      .why_no_reproducible_gradients = unless_contiguous,  // but sums of dk and dv go from rank to rank
   };
 }
 

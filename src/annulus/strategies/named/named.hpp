@@ -18,7 +18,7 @@ StrategyEntry hybrid();
 StrategyEntry pass_q();
 StrategyEntry stream();
 
-// Each of these says why a problem is not reproducible; empty: it is.
+// Each of these functions returns why a problem is not reproducible; empty if it is.
 inline std::string always_reproducible(const Problem&, int) { return ""; }
 /// For keys that come rank after rank: they are in order if every document's rows follow one another from rank to rank.
 inline std::string unless_contiguous(const Problem& problem, int ranks) { return why_out_of_order(problem, ranks); }

@@ -11,7 +11,7 @@ StrategyEntry pass_q() {
       .name = "pass_q",
       .description = "keys stay, all queries go to every rank, their sums return: for few queries and many keys",
       .partition = distributed_partition,
-      .communication = {CommunicationPattern::queries, false},
+      .communication = {CommunicationPattern::queries, false},  // not overlapped: ranks wait for both collectives
       .forward = own_keys(),
       .backward = own_gradients(),
       .why_not_reproducible = [](const Problem&,

@@ -1,5 +1,5 @@
 // ring: K and V travel hop by hop from rank p to rank p + 1 while the kernel works on the block that arrived last.
-// Memory of Q, out and buffers is O(n / P). (Ring attention: Liu et al. 2023.)
+// Memory per rank is O(n / P). (Ring attention: Liu et al. 2023.)
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/named/named.hpp"

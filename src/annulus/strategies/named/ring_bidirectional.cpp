@@ -1,5 +1,5 @@
-// ring_bidirectional: K and V travel both ways round the ring at once, so that they reach all ranks in P / 2 hops. Hops
-// 1 ... P / 2 (rounded down) go upwards, the rest downwards: 2 and 1 for P = 4, 2 and 2 for P = 5.
+// ring_bidirectional: K and V travel both ways round the ring at once, so that they reach all ranks in P / 2 hops
+// instead of P - 1. P / 2 hops (rounded down) go upwards, the others downwards: 2 and 1 for P = 4, 2 and 2 for P = 5.
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/named/named.hpp"
 

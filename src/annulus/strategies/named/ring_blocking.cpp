@@ -1,4 +1,4 @@
-// ring_blocking: the hops of `ring` with blocking sends between kernel calls. It shows the time that overlap saves.
+// ring_blocking: the hops of `ring`, with blocking sends between kernel calls. It shows how much time overlap saves.
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/named/named.hpp"
@@ -9,8 +9,8 @@ StrategyEntry ring_blocking() {
   return {
       .name = "ring_blocking",
       .description = "the ring with blocking sends: even ranks send then receive, odd the reverse",
-      .partition = ordered_partition,
-      .communication = {CommunicationPattern::ring, false},
+      .partition = ordered_partition,  // without parts: with blocking messages, two parts of a rank would deadlock
+      .communication = {CommunicationPattern::ring, false},  // not overlapped
       .forward = hops(HopMode::blocking, {upwards}),
       .backward = hops_and_sums(HopMode::blocking, {upwards}),
       .backward_in_order = hops_in_order(HopMode::blocking, upwards),

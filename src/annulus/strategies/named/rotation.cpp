@@ -1,5 +1,6 @@
 // rotation: at hop d, rank p receives exactly the rows that it reads, directly from rank p - d, and returns their dK
-// and dV to that rank. It has the ring's order and message count, and the fewest bytes; no rank forwards rows.
+// and dV to that rank. Order and number of messages are those of the ring, but no rank forwards rows, so that the
+// fewest bytes move. (In a reproducible problem, dK and dV go from rank to rank instead: gradients/ordered_sums.hpp.)
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/named/named.hpp"

@@ -1,13 +1,13 @@
-// stream: keys are read from the input file, so that memory holds only one block of rows and what this block reads, for
-// any number of rows. A block takes the place of a rank in `rotation`: the same rule says which rows it reads from
-// which other block. No messages travel, no rank waits for another, and a finished block need not be computed again.
+// stream: keys are read from the input file. So memory holds only one block of rows and what this block reads, however
+// many rows there are. Blocks read rows from other blocks by the rule by which ranks of `rotation` receive rows from
+// other ranks. No messages travel, no rank waits for another, and an interrupted run keeps its finished blocks.
 #include "annulus/strategies/keys/stream_plan.hpp"
 #include "annulus/strategies/named/named.hpp"
 
 namespace annulus::strategies {
 namespace {
 
-/// Blocks of Problem::block_size rows, rounded to granules (Problem::granule); without a size, `ranks` blocks.
+/// Returns blocks of Problem::block_size rows, cut where the grid allows; if there is no block size, `ranks` blocks.
 pattern::Partition partition(const Problem& problem, int ranks) {
   const Index n = problem.shape.sequence;
   const pattern::CutGrid grid = problem.grid();
@@ -30,8 +30,8 @@ StrategyEntry stream() {
       .communication = {CommunicationPattern::store, true},
       .forward = read_from_store(),
       .backward = read_from_store_for_queries(),
-      .why_not_reproducible = always_reproducible,
-      .why_no_reproducible_gradients = always_reproducible,
+      .why_not_reproducible = always_reproducible,           // a block reads all its keys in the fixed order
+      .why_no_reproducible_gradients = always_reproducible,  // sums of dk and dv stay in one block (query_stream.hpp)
   };
 }
 

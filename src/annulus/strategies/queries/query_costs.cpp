@@ -11,7 +11,7 @@ namespace {
 
 Index list_row_bytes(const Problem& problem) { return top_rows_bytes(problem) + top_weights_bytes(problem); }
 
-/// Bytes of a row of m, l or delta: for every head one number in the problem's precision.
+/// Bytes of a row of m, l or delta, which has one number in the problem's precision for every head.
 Index head_number_bytes(const Problem& problem) {
   return problem.shape.heads * Index(core::bytes_of(problem.precision));
 }
@@ -27,7 +27,7 @@ Problem with_all_queries(Problem problem) {
 QueryCosts::QueryCosts(const Problem& problem, bool with_sums, Index ranks)
     : problem_(problem), with_sums_(with_sums), ranks_(ranks) {
   const Index q = problem.query_row_bytes(), number = head_number_bytes(problem);
-  if (!with_sums) {  // sent: q; returned: acc, m, l and, for the entropy, the sum of scores
+  if (!with_sums) {  // sent: q; returned: acc, m, l and, for the entropy, score_sum (kernels::State)
     const Index scalars = problem.statistics.entropy ? 3 : 2;
     query_bytes_ = q;
     returned_bytes_ = number * (problem.shape.dim_of_values() + scalars);

@@ -5,10 +5,11 @@
 
 namespace annulus::strategies {
 
-/// Returns the problem that each rank computes when it has all queries.
+/// Returns the problem that each rank computes with its own keys when it has all queries.
 Problem with_all_queries(Problem problem);
 
-/// Costs of one pass, from numbers of rows alone; `own` is a rank's number of queries. The problem is not copied.
+/// Costs of one pass, from numbers of rows alone. `own` is a rank's number of queries, in memory() also its number of
+/// keys. The problem is not copied.
 ///
 /// Worked example: 64 queries of 8 heads of 64 float32 on 4 ranks, 16 on each. In the forward pass a rank receives 48
 /// rows of q (2 KiB each). For each of its 16 queries, it receives m and l (32 bytes each) and the accumulator (2 KiB)
@@ -22,7 +23,7 @@ class QueryCosts {
     return batch() * ((ranks_ - 1) * own * query_bytes_ + (all() - own) * returned_bytes_);
   }
   Index bytes_received(Index own) const { return batch() * (all() - own) * query_bytes_ + bytes_returned(own); }
-  /// The received bytes that return partial results for the own queries.
+  /// Bytes of the partial results that return to this rank; bytes_received() includes them.
   Index bytes_returned(Index own) const { return batch() * (ranks_ - 1) * own * returned_bytes_; }
   /// Bytes that come from a rank with `theirs` queries.
   Index bytes_from(Index own, Index theirs) const { return batch() * (theirs * query_bytes_ + own * returned_bytes_); }

@@ -13,8 +13,8 @@ namespace annulus::strategies {
 namespace {
 
 /// Exchanges queries for one rank. A tensor of its own queries is (B, own rows, row bytes). A tensor of all queries is
-/// (B, Sq, row bytes), in the order of rows. The partial results of P ranks for the own queries are (B, P * own rows,
-/// row bytes), rank after rank.
+/// (B, Sq, row bytes), in the order of the sequence. The partial results of P ranks for the own queries are
+/// (B, P * own rows, row bytes), rank after rank.
 ///
 /// Worked example: queries 0 ... 5 on 2 ranks, zigzag: rank 0 has the rows 0 1 5. After bring() each rank has 0 1 2 3 4
 /// 5. In return_to_owners() rank 0 sends its results for 2 3 4 to rank 1, and gets results for 0 1 5 from both ranks.
@@ -29,16 +29,16 @@ class QueryExchange {
     const pattern::StoredRows& all = inner.query_rows().front();
     all_ = all.count();
     for (const pattern::StoredRows& rows : schedule.query_rows())
-      places_.push_back(pattern::stored_intervals(all, rows));
+      locations_.push_back(pattern::stored_intervals(all, rows));
   }
 
   /// Returns a tensor with the rows of all ranks; `own` has this rank's rows of the tensor.
   core::Buffer bring(const char* name, const core::Buffer& own, Index row_bytes) const {
     core::Buffer all(name, batch_ * all_ * row_bytes);
     std::vector<comm::Piece> sends, receives;
-    for (const auto& places : places_) {
+    for (const auto& locations : locations_) {
       sends.push_back({{{0, own_}}, {0, row_bytes}});
-      receives.push_back({places, {0, row_bytes}});
+      receives.push_back({locations, {0, row_bytes}});
     }
     comm::alltoall_pieces(comm_, {own.data(), batch_, own_, row_bytes, {}}, sends,
                           {all.data(), batch_, all_, row_bytes, {}}, receives);
@@ -49,9 +49,9 @@ class QueryExchange {
   /// queries.
   void return_to_owners(const core::Buffer& all, const core::Buffer& own, Index row_bytes) const {
     std::vector<comm::Piece> sends, receives;
-    for (const auto& places : places_) {
+    for (const auto& locations : locations_) {
       const Index first = Index(receives.size()) * own_;
-      sends.push_back({places, {0, row_bytes}});
+      sends.push_back({locations, {0, row_bytes}});
       receives.push_back({{{first, first + own_}}, {0, row_bytes}});
     }
     comm::alltoall_pieces(comm_, {all.data(), batch_, all_, row_bytes, {}}, sends,
@@ -82,7 +82,7 @@ class QueryExchange {
 
   /// Number of own queries, and of ranks.
   Index own() const { return own_; }
-  Index ranks() const { return Index(places_.size()); }
+  Index ranks() const { return Index(locations_.size()); }
 
   const Schedule& inner;
 
@@ -93,7 +93,7 @@ class QueryExchange {
   const QueryCosts costs_;
   const Index own_, batch_;
   Index all_ = 0;
-  std::vector<std::vector<core::Interval>> places_;  // for every rank: where its queries are among all queries
+  std::vector<std::vector<core::Interval>> locations_;  // [rank]: where its queries are among all queries
 };
 
 /// Does `work`, which exchanges messages, and counts its time as waiting.

@@ -21,7 +21,8 @@ StoredRowsOf stored(StoredTensor tensor, const Problem& problem, const Location&
           head_numbers_of(problem, tensor) * number_bytes_of(problem, tensor)};
 }
 
-/// Reads `bytes` bytes of a block's rows into a buffer; start(read, host) starts the reads, into memory at `host`.
+/// Reads `bytes` bytes of a block's rows into a new buffer. start(read, host) must start the reads, into memory at
+/// `host`.
 template <class Start>
 core::Buffer read_into(const std::string& name, Index bytes, const Location& location, core::HopMetrics& metrics,
                        const Start& start) {
@@ -51,7 +52,7 @@ core::Buffer read_keys(const Problem& problem, const Location& location, const p
   return read_into("kv", problem.kv_block_bytes(rows.count()), location, metrics, start);
 }
 
-/// Adds what reading the block's own rows cost to the metrics of the pass's first hop.
+/// Adds the costs of reading the block's own rows to the metrics of the pass's first hop.
 void add_own(const core::HopMetrics& own, core::RankMetrics& metrics) {
   metrics.hops[0].wait_seconds += own.wait_seconds;
   metrics.hops[0].bytes_received += own.bytes_received;

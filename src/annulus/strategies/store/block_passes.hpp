@@ -1,10 +1,11 @@
-// A problem whose tensors are in a store, computed one block of rows after another. A unit is one phase for one block
-// of one batch entry. It depends only on units of earlier phases, so its numbers are the same whichever process
+// Computes a problem whose tensors are in a store, one block of rows after another. A unit is one phase for one block
+// of one batch entry. It depends only on units of earlier phases, so its results are the same whichever process
 // computes it.
 //
 //   phase 0  makes, for a block's queries, out, lse and, if asked for, entropy. With gradients it also makes dq and the
 //            normalizers, which go into the store for phase 1. It reads q, k and v of the block, with gradients also
-//            dout and dlse. In each pass it also reads, once, the K and V rows of other blocks that the queries see
+//            dout and dlse. Each pass (forward, and backward for dq) also reads the K and V rows of other blocks that
+//            the queries see
 //   phase 1  only with gradients: makes dk and dv for a block's keys. It reads k and v of the block, and q, out, dout,
 //            normalizers and, if there is one, dlse of the query rows that see these keys
 //
@@ -19,9 +20,9 @@
 
 namespace annulus::strategies {
 
-/// Flops of `products` products for each of `kept` triples. The first product has D multiply-adds, the second Dv, the
-/// third D, and so on. Worked example: D = 16, Dv = 8. The forward pass has two products, q.k and P v, with 16 and 8
-/// multiply-adds. dq needs three more: q.k again, dout.v and dS k, with 16, 8 and 16.
+/// Returns the flops of `products` products for each of `kept` triples. The first product has D multiply-adds, the
+/// second Dv, the third D, and so on. Worked example: D = 16, Dv = 8. The forward pass has two products, q.k and P v,
+/// with 16 and 8 multiply-adds. dq needs three more: q.k again, dout.v and dS k, with 16, 8 and 16.
 inline double flops_of(const core::Shape& shape, double kept, int products) {
   const core::Index of_each = (products + 1) / 2 * shape.head_dim + products / 2 * shape.dim_of_values();
   return 2 * kept * double(of_each);
@@ -31,7 +32,7 @@ struct UnitCost {
   Index memory_bytes = 0;  ///< peak of tensors and buffers, as the memory ledger counts them
   Index bytes_read = 0;
   Index bytes_written = 0;
-  core::Count kept = 0;  ///< kept triples of the block's rows
+  core::Count kept = 0;  ///< kept triples of the block's queries, for phase 1, too (its keys may have more or fewer)
   int products = 0;      ///< number of products for each triple: see flops_of()
 };
 
@@ -55,7 +56,7 @@ class BlockPasses {
   Index entry_of(Index unit) const { return unit / blocks(); }
 
   UnitCost cost(int phase, Index block) const;
-  /// The schedule of phase 0: what each block reads of other blocks, step by step.
+  /// The schedule of phase 0: what each block reads from other blocks, step by step.
   const Schedule& forward() const { return *forward_; }
 
   /// Runs one unit in this process, without other ranks. Throws core::Error.

@@ -1,7 +1,7 @@
 // Reads the query rows of other blocks that see a block's keys: the mirror image of keys/read_round.hpp. Key row y of
 // a comb of N rows adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1 (gradients/ordered_sums.hpp). So it adds
-// the queries of its own block from y on, then the queries of later blocks, then of the earlier ones from block 0 on,
-// and last the queries of its own block before y.
+// the queries of its own block from y on, then those of later blocks, then those of earlier blocks from block 0 on, and
+// finally the queries of its own block before y.
 //
 // Worked example: 12 rows in 3 blocks: key row 5 in block 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace annulus::strategies {
 
-/// Bytes of everything that gradients of keys need of one query row: q, out, dout, normalizers and, if the store has
+/// Bytes of one query row in all tensors that gradients of keys need: q, out, dout, normalizers and, if the store has
 /// gradients of the LSE (`dlse`), dlse.
 Index query_row_bytes(const Problem& problem, bool dlse);
 
@@ -20,8 +20,8 @@ class QueryRound final : public ReadRound {
   QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse);
 
   KeyBlock form(int block, std::size_t, std::size_t) const override { return own_block({}, rows(block)); }
-  /// Bytes of the buffers that reads fill, and of delta for one block of queries that was read. If the largest such
-  /// block has more rows than the own block, also the bytes by which the kernels' panels grow.
+  /// Bytes of the buffers that reads fill, and of delta for one block of queries that was read. If the largest block of
+  /// queries has more rows than the own block, this includes the bytes by which the kernels' panels grow.
   std::vector<Index> buffer_bytes(int block) const override;
 
   /// The rows that a hop brings, ascending. A row that any head needs is read with all heads, which are next to one

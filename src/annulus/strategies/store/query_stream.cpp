@@ -9,7 +9,7 @@ namespace {
 
 using core::StoredTensor;
 
-using Member = core::Buffer Tensors::*;  // a type name, since nvcc would add parentheses that g++ warns about
+using Member = core::Buffer Tensors::*;  // named, because nvcc puts the type itself into parentheses, and g++ warns
 
 /// A tensor of a block of queries: which tensor, bytes of a head, and the member of Tensors that holds it.
 struct Part {
@@ -24,8 +24,9 @@ std::vector<Part> parts_of(const Problem& problem, bool dlse) {
   parts.push_back({StoredTensor::q, problem.head_row_bytes(), &Tensors::q});
   parts.push_back({StoredTensor::out, problem.head_value_bytes(), &Tensors::out});
   parts.push_back({StoredTensor::dout, problem.head_value_bytes(), &Tensors::dout});
-  // Matrix units need tensors that begin at multiples of 16 bytes. So tensors are sorted by the largest power of two
-  // that divides a head's bytes: heads of 48 bytes (16 divides 48) come before numbers of 8 bytes, not after them.
+  // The tensors lie one after another in one buffer, and matrix units need tensors that begin at multiples of 16 bytes.
+  // So tensors are sorted by the largest power of two that divides a head's bytes: heads of 48 bytes (16 divides 48)
+  // come before numbers of 8 bytes, not after them.
   const auto unit = [](const Part& part) { return part.head_bytes & -part.head_bytes; };
   std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return unit(a) > unit(b); });
   return parts;

@@ -1,6 +1,7 @@
 // Makes dK and dV of a block's keys. The backward loop runs over the queries that see these keys; it reads the queries
-// from a store, a few blocks ahead of the kernel. No sums for other blocks' keys are made, so nothing is written twice.
-// But scores are computed again: gradients take 7 products for a kept triple (3 for dq, 4 here); one pass would take 5.
+// from a store, two blocks ahead of the kernel. A block makes no sums for other blocks' keys, so each result is written
+// once. But scores are computed again: gradients take 7 products for a kept triple (3 for dq, 4 here), and one pass for
+// both would take 5.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
@@ -18,10 +19,11 @@ class QueryPlan final : public KeyPlan {
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
 
  private:
-  std::deque<QueryRound> rounds_;
+  std::deque<QueryRound> rounds_;  // a deque, because rounds cannot be moved
 };
 
-/// A block's own keys meet its own queries first, then the queries of other blocks.
+/// The key source of these passes. All steps have the block's own keys: step 0 with the block's own queries, the other
+/// steps with queries of other blocks.
 class StoredQueries final : public ReadKeys {
  public:
   StoredQueries(const PassContext& context, const QueryPlan& plan) : ReadKeys(context), plan_(plan) {}
@@ -44,7 +46,7 @@ class StoredQueries final : public ReadKeys {
   std::array<StoredRead, slots> reads_;  // freed before the buffers, so that reads end before their buffers are freed
 };
 
-/// Makes only the sums for a block's keys; `dlse`: the store has gradients of the LSE.
+/// Makes plans of passes that make only the sums for a block's keys. `dlse`: the store has gradients of the LSE.
 MakePlans read_from_store_for_keys(bool dlse);
 
 }  // namespace annulus::strategies
