@@ -1,4 +1,4 @@
-// The tensor-core back end of attend() and attend_backward(); in builds for CUDA only.
+// attend() and attend_backward() on tensor cores; in builds for CUDA only.
 #pragma once
 
 #include <functional>
@@ -10,18 +10,18 @@ namespace annulus::kernels::cuda {
 
 using Poll = std::function<void()>;
 
-/// attend(), if the tensor cores of this GPU can do it. Otherwise does nothing and returns false. Complete on return.
+/// Does attend() and returns true if this GPU's tensor cores can do it; otherwise returns false. Complete on return.
 bool attend(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 
 /// The same for attend_backward().
 bool attend_backward(const core::WorkList& work, const core::Shape& shape, core::Precision precision,
                      const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll);
 
-/// Whether this GPU can do all calls of a problem granule by granule, for problems for which why_no_granules() is
-/// empty. There must be a GPU.
+/// True if this GPU can compute all calls of a problem granule by granule. why_no_granules() must be empty for the
+/// problem, and there must be a GPU.
 bool has_granules(const core::Shape& shape, core::DType type, core::Precision precision);
 
-/// Whether this GPU multiplies TF32 numbers, with code that the build has for it. There must be a GPU.
+/// True if this GPU can multiply TF32 numbers, and the build has code for it. There must be a GPU.
 bool can_multiply_tf32();
 
 /// attend() and attend_backward() for one type of numbers, each in a file of its own (launch_*.cpp), so that the files

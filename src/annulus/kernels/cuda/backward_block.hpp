@@ -1,29 +1,29 @@
 // One block's work in the backward pass, on matrix units, with the formulas of kernels/device/backward_team.hpp. The
-// block owns a tile of rows (queries or keys), goes through all rows of the other side that these rows see or are seen
-// by ("rows met"), and computes the probabilities again from normalizers.
+// block owns a tile of rows (queries or keys), and goes through the rows of the other side that see these rows or are
+// seen by them ("rows met"). It computes the probabilities again, with the normalizers of the forward pass.
 //
 //   S = X Y^T, W = X' Y'^T      X, X' = Q, dO and Y, Y' = K, V if the block owns queries; swapped if it owns keys
 //   P = factor 2^(score_factor S - shift), dS = P (output_scale W - delta), both rounded to what the engine multiplies
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
-// If head sizes are large, dk and dv do not both fit into a warp's registers. Then two warps have the same keys: one
-// makes S, P and dv; the other makes W, dS and dk, and gets P for it through shared memory. Example: 64 keys, 4 warps
+// If head sizes are large, dk and dv do not both fit into a warp's registers. Then two warps have the same keys. One
+// makes S, P and dv. The other gets P through shared memory, and makes W, dS and dk. Example: 64 keys, 4 warps
 // with two row tiles of 16 rows each:
 //   warp            0      1      2      3
 //   keys         0-31   0-31  32-63  32-63
 //   makes      S P dv W dS dk S P dv W dS dk
 //
 // Queries are (row, head) pairs. X and X' stay in shared memory. Y and Y' are copied there in two stages, like K and V
-// in the forward pass (forward_memory.hpp). One block alone makes the sums of a row. So no addition is atomic, and the
-// order of additions is fixed. (If blocks of keys also added to dq atomically, five products of tiles would be enough,
-// instead of three for dq and four for dk and dv. On an H200 this was still slower with 16-bit tensors, and 1.1 to 1.2
-// times as fast with TF32.)
+// in the forward pass (forward_memory.hpp). Only one block makes the sums of a row. So no addition is atomic, and the
+// order of additions is fixed. (If blocks that own keys also added to dq, atomically, five products of tiles would be
+// enough, instead of three for dq and four for dk and dv. On an H200 this was slower nevertheless with 16-bit tensors,
+// and 1.1 to 1.2 times as fast with TF32.)
 //
-// Sums start from the gradients in memory. They take 16 keys at a time, from the last ones down, or 16 queries at a
-// time, from the first ones up, in whole granules. So bits are the same however rows are cut into calls and tiles, if
-// cuts are between granules of 16 comb indices. Worked example: three query heads on a key head, and each row sees the
-// keys after it. A block owns the queries, (row, head) pairs, 64 ... 127. They belong to rows 21 ... 42, which see
-// keys from 22 on. The block meets keys from 16 on, of which 16 ... 21 are hidden.
+// Sums start from the gradients in memory. Then one granule after another is added: 16 keys, from the last ones down,
+// or 16 queries, from the first ones up. So bits are the same however rows are cut into calls and tiles, if cuts are
+// between granules of 16 comb indices. Worked example: three query heads read a key head, and each row sees the keys
+// after it. A block owns the queries, (row, head) pairs, 64 ... 127. They belong to rows 21 ... 42, which see keys from
+// 22 on. The block meets keys from 16 on, where the granule begins; 16 ... 21 are hidden.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -36,7 +36,7 @@
 
 namespace annulus::kernels::cuda {
 
-/// sizes.keys: how many rows met (keys or queries) a tile has.
+/// sizes.keys: the number of rows met (keys or queries) in a tile.
 template <template <class, int> class EngineOf, class Number, Adds adds, TileSizes sizes>
 class BackwardBlock {
  public:
@@ -118,7 +118,7 @@ class BackwardBlock {
       return tiles_.count;
     }
 
-    /// Looks up the addresses of a tile's row, one row per thread. Returns the row's numbers if it is a query.
+    /// Looks up the addresses of one row of a tile. Returns the row's numbers if it is a query, otherwise no_key.
     KOKKOS_FORCEINLINE_FUNCTION Numbers look_up_met(int tile) {
       const int j = row_to_look_up<sizes.keys, threads>(machine_.thread(), tile), last = tiles_.rows_of(tile) - 1;
       Numbers numbers = no_key;
@@ -132,7 +132,7 @@ class BackwardBlock {
       return numbers;
     }
     /// The second half of look_up_met(), called later, when the numbers have arrived from global memory. Rows after
-    /// the last one get numbers, too: no_key.
+    /// the last one have the numbers no_key.
     KOKKOS_FORCEINLINE_FUNCTION void store_met(int tile, const Numbers& numbers) {
       if constexpr (!owns_queries) {
         const int j = row_to_look_up<sizes.keys, threads>(machine_.thread(), tile);
@@ -207,8 +207,8 @@ class BackwardBlock {
     using Probabilities = SharedProbabilities<Memory, Sums, row_tiles, met_pieces>;
     static constexpr Numbers no_key{Sum(INFINITY), 0, 0};
 
-    /// The next tile's P replaces this P only after the barrier with which run() begins that tile: by then all warps
-    /// have taken this P.
+    /// The next tile's P replaces this P after the barrier with which run() begins that tile. Before this barrier, all
+    /// warps have read this P.
     KOKKOS_FORCEINLINE_FUNCTION void meet_in_pairs(int tile) {
       const int second = second_of_pair();
       TileSums x;  // S and P, or W and dS
@@ -239,7 +239,7 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION device::ItemRow met_row(const core::WorkItem& item, Index number) const {
       return owns_queries ? task_.work.key_of(item, number) : task_.work.query_of(item, number);
     }
-    /// Positions, on the other side, of the rows that an owned row of comb index t meets.
+    /// Positions, on the other side, of the rows that see an owned row of comb index t, or are seen by it.
     KOKKOS_FORCEINLINE_FUNCTION KeyRange met_by(const core::WorkItem& item, Index t) const {
       return owns_queries ? keys_seen_at(task_.work, item, t) : queries_that_see(task_.work, item, t);
     }
@@ -286,11 +286,12 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION Sum probability(const Numbers& query, Sum s) const {
       return query.factor * machine_.exp2(task_.score_factor * s - query.shift);
     }
+    /// dS of a pair.
     KOKKOS_FORCEINLINE_FUNCTION Sum slope(const Numbers& query, Sum p, Sum w) const {
       return p * (Sum(task_.operands.output_scale) * w - query.delta);
     }
-    /// Calls visit(query, r, piece, half, i) for each sum [r][piece][half][i] that a lane has; `query` has its query's
-    /// numbers.
+    /// Calls visit(query, r, piece, half, i) for each sum [r][piece][half][i] that a lane has. `query`: the numbers of
+    /// the sum's query.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_query(int tile, const Visit& visit) const {
       ANNULUS_UNROLL
@@ -326,7 +327,7 @@ class BackwardBlock {
       }
     }
 
-    /// sums += dS Y, or P Y'. `of` has dS or P; the tile of Y or Y' is at `right`.
+    /// sums += dS Y, or P Y'. `of` is dS or P; the tile of Y or Y' is at `right`.
     KOKKOS_FORCEINLINE_FUNCTION void add_products(Shared right, const TileSums& of,
                                                   Sums (&sums)[row_tiles][column_pieces]) {
       ANNULUS_UNROLL
@@ -344,8 +345,8 @@ class BackwardBlock {
       }
     }
 
-    /// Calls visit(address, sums, inside) for each pair of sums that this lane has. inside: this row and these columns
-    /// exist.
+    /// Calls visit(address, sums, inside) for each pair of sums that this lane has. inside: the row is owned, and the
+    /// pair is within the head size.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_gradient(const Visit& visit) {
       const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
@@ -386,7 +387,7 @@ class BackwardBlock {
     Machine& machine_;
     const Task& task_;
     const Lane lane_;
-    int count_ = 0;    // rows owned
+    int count_ = 0;    // number of owned rows
     Index begin_ = 0;  // number of the first one in the item
     Tiles<sizes.keys, owns_queries ? Walk::down : Walk::up> tiles_;
     Numbers own_[row_tiles][parts];

@@ -24,14 +24,14 @@ struct BackwardTask {
   int head_dim;
 };
 
-/// What a block keeps in shared memory about its work.
+/// What a block keeps in shared memory about its work, so that it does not take registers.
 struct BackwardFacts {
   core::WorkItem item;
   Index batch;
-  Index first;  ///< lowest position that is met
+  Index first;  ///< lowest position of the rows met
 };
 
-/// A query's numbers, which turn its S into P and dS.
+/// The numbers of a query that turn its S and W into P and dS.
 template <class Sum>
 struct QueryNumbers {
   Sum shift;   ///< +inf where the row saw no key
@@ -39,8 +39,8 @@ struct QueryNumbers {
   Sum delta;
 };
 
-/// in_pairs: two warps have the same rows, and P goes from one to the other through shared memory
-/// (backward_block.hpp).
+/// in_pairs: two warps have the same rows, and one sends P to the other through shared memory (backward_block.hpp).
+/// met_numbers has three tiles: those of tile i + 2 are stored while other warps may still read those of tile i.
 template <class Engine, TileSizes sizes, Adds adds>
 struct BackwardMemory {
   using Sum = typename Engine::Sum;
@@ -55,12 +55,12 @@ struct BackwardMemory {
   static constexpr Shared own_bytes = rows * row_bytes;
   static constexpr Shared stages = 2 * own_bytes;  // Y, Y' of two tiles
   static constexpr Shared stage_bytes = met * row_bytes;
-  static constexpr Shared own_from = stages + 4 * stage_bytes;  // addresses of X and X', begin and end of what is met
-  static constexpr Shared met_from = own_from + rows * 4 * 8;   // addresses of Y and Y', of two tiles
+  static constexpr Shared own_from = stages + 4 * stage_bytes;  // per row: addresses in X, X'; begin, end of rows met
+  static constexpr Shared met_from = own_from + rows * 4 * 8;   // per row: addresses in Y, Y'; two tiles
   static constexpr Shared met_numbers = met_from + 2 * met * 2 * 8;  // QueryNumbers, of three tiles
   static constexpr Shared facts = met_numbers + (3 * met * numbers_bytes + 15) / 16 * 16;
   static constexpr Shared probabilities = (facts + int(sizeof(BackwardFacts)) + 15) / 16 * 16;  // P of one tile
-  static constexpr int halves = sizes.row_tiles * met / 8;  // Sums[half] of P in a lane
+  static constexpr int halves = sizes.row_tiles * met / 8;  // how many Sums[half] of P a lane has
   static constexpr int bytes =
       int(probabilities) + (in_pairs ? sizes.warps / 2 * halves * warp_size * int(sizeof(Sums) / 2) : 0);
 
@@ -84,8 +84,7 @@ struct BackwardMemory {
   KOKKOS_FORCEINLINE_FUNCTION static Shared numbers(int tile, int j) {
     return met_numbers + Shared((tile % 3 * met + j) * numbers_bytes);
   }
-  /// Where this lane's `half` of P is, with numbers ordered as in Sums. The other warp of the pair takes it in the
-  /// same lane.
+  /// Where this lane's Sums[half] number `half` of P is. The same lane of the other warp of the pair reads it.
   KOKKOS_FORCEINLINE_FUNCTION static Shared probabilities_of(const Lane& lane, int half) {
     const unsigned pair = unsigned(lane.warp) / 2;
     return probabilities + ((pair * halves + unsigned(half)) * warp_size + unsigned(lane.lane)) * int(sizeof(Sums) / 2);

@@ -1,4 +1,4 @@
-// Which calls the tensor-core kernels take; all others go to the portable teams (kernels/device).
+// Which calls the tensor-core kernels compute; the portable kernels (kernels/device) compute all others.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -16,7 +16,7 @@ inline constexpr bool is_built = true;
 inline constexpr bool is_built = false;
 #endif
 
-/// Why the portable kernel must do attend() of such a call, whatever the GPU; empty: the tensor cores can do it.
+/// Returns why the portable kernels must compute such a call of attend() on any GPU; empty: tensor cores can do it.
 /// Examples: "the same bits for any cut are asked for", "rows of 10 bytes are no multiple of 16".
 std::string why_not_attend(const Operands& operands, const State& state);
 
@@ -24,8 +24,8 @@ std::string why_not_attend(const Operands& operands, const State& state);
 std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
                                     const BackwardOperands& operands, const GradientViews& gradients);
 
-/// Why calls of such a problem cannot be done granule by granule (State::by_granules). Empty: shape, type and
-/// precision do not rule it out.
+/// Returns why calls of such a problem cannot be computed granule by granule (State::by_granules). Empty: shape, type
+/// and precision allow it, but the GPU may not.
 std::string why_no_granules(const core::Shape& shape, core::DType type, core::Precision precision);
 
 }  // namespace annulus::kernels::cuda

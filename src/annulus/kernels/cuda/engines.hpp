@@ -3,7 +3,7 @@
 //   Keys      a piece of K, 16 rows x 32 bytes                         its right side
 //   Weights   a piece of P, `rows` rows x 16 keys, made from sums      the left side of O = P V
 //   Values    a piece of V, 16 keys x 16 columns                       its right side
-//   RowSums   sums of the rows of P, in one more product or number by number
+//   RowSums   sums of the rows of P, made by a product with ones, or number by number
 //   Sums      `rows` rows x 16 columns of S or O. A lane's number [half][2 part + c] is in row group + 8 part and in
 //             column 8 half + 2 quad + c
 // Sums of S become Weights without data from other lanes, because a product may take its keys in any order, if V's
@@ -20,9 +20,9 @@
 
 namespace annulus::kernels::cuda {
 
-/// The row and chunk whose address this lane gives to ldmatrix for a piece of 16 rows x 32 bytes (two chunks) as a
-/// left side. Its four matrices are rows 0-7 and rows 8-15 of the first chunk, then the same rows of the second chunk.
-/// V's pieces, 16 keys x 16 columns, come in this order, too.
+/// The row and chunk whose address this lane gives to ldmatrix, if a piece of 16 rows x 32 bytes (two chunks) is the
+/// left side of a product. The four matrices of the piece are rows 0-7 and rows 8-15 of the first chunk, then the same
+/// rows of the second chunk. Pieces of V, 16 keys x 16 columns, have this order, too.
 struct LeftPlace {
   unsigned row, chunk;
   KOKKOS_FORCEINLINE_FUNCTION explicit LeftPlace(int lane) : row(unsigned(lane) % 16), chunk(unsigned(lane) / 16) {}
@@ -34,10 +34,10 @@ struct RightPlace {
       : row(unsigned(lane) % 8 + unsigned(lane) / 16 * 8), chunk(unsigned(lane) / 8 % 2) {}
 };
 
-/// A lane's sums of rows of weights: the softmax's l. is_product: one more product, of the weights with ones, makes
-/// the sums. So l is the sum of the weights as rounded for the product with V, and a row that sees a single key gets
-/// exactly that key's value. Each lane then has the whole sum of a row, twice, in two columns. Otherwise weights are
-/// not rounded, and each lane has a part of a row's sum.
+/// A lane's sums of rows of weights: the softmax's l. is_product: a product of the weights with ones makes the sums. So
+/// l is the sum of the weights as rounded for the product with V, and a row that sees a single key gets exactly that
+/// key's value. Each lane then has the whole sum of a row, twice, in two columns. Otherwise weights are not rounded,
+/// and each lane has a part of a row's sum.
 template <class Sum, int parts, bool is_product>
 struct RowSums {
   static constexpr int copies = is_product ? 2 : 1;
@@ -115,14 +115,14 @@ struct Engine16 {
   }
 };
 
-/// A float as the sum of two TF32 numbers (8 exponent, 10 mantissa bits), with a relative error of about 2^-22. three:
-/// products use both numbers; otherwise only `high`.
+/// A float as the sum of two TF32 numbers (8 bits of exponent, 10 of mantissa), with a relative error of about 2^-22.
+/// three: products use both numbers; otherwise they use only `high`.
 template <int count, bool three>
 struct Split {
   std::uint32_t high[count];
   std::uint32_t low[count];
 
-  /// Rounds to nearest. The rest, x - high, is exact; the matrix unit cuts off its low bits.
+  /// `high` is rounded to nearest. The rest, x - high, is exact; the matrix unit ignores its low bits.
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION void set(const Machine& machine, int i, float x) {
     high[i] = machine.round_tf32(x);
@@ -130,12 +130,12 @@ struct Split {
   }
 };
 
-/// Products of float32 numbers rounded to TF32. three: instead, products of both parts of each number, but not low
-/// times low (three products).
+/// Products of float32 numbers rounded to TF32. three: instead, each product is three products of parts of the numbers:
+/// low times high, high times low, and high times high.
 ///
-/// Matrix units cut sums off, always towards zero (Fasi et al. 2021). Over a long row, this error soon exceeds what
-/// the low parts contribute. So with three products, the products of a piece are summed up from zero, and an addition
-/// that rounds to nearest adds this sum to the sums so far (Ootomo and Yokota 2022).
+/// Matrix units round sums towards zero (Fasi et al. 2021). In a long sum, this error soon exceeds what the low parts
+/// contribute. So with three products, the products of a piece are summed up from zero, and an addition that rounds to
+/// nearest adds this sum to the sums so far (Ootomo and Yokota 2022).
 template <int columns, bool three>
 struct EngineOfTf32 {
   using Stored = float;
@@ -219,8 +219,8 @@ struct EngineOfTf32 {
   }
 
  private:
-  /// With three products: sums += what add(piece) adds to zeros. Otherwise add(sums), because the error of cutting off
-  /// does not matter there.
+  /// With three products, add(piece) starts from zeros, and sums += piece. Otherwise add(sums), because the error of
+  /// rounding sums towards zero does not matter there.
   template <class Add>
   KOKKOS_FORCEINLINE_FUNCTION static void add_piece(float (&sums)[4], const Add& add) {
     if constexpr (three) {
@@ -237,7 +237,7 @@ struct EngineOfTf32 {
                                                std::uint32_t right_0, std::uint32_t right_1) {
     machine.multiply_tf32(sums, {{left[0], left[1], left[2], left[3]}}, right_0, right_1);
   }
-  /// Takes numbers `first` and first + 1 of the right side.
+  /// Multiplies with numbers `first` and first + 1 of the right side, in three products or one.
   template <class Machine, int count>
   KOKKOS_FORCEINLINE_FUNCTION static void take(Machine& machine, float (&sums)[4], const Split<4, three>& left,
                                                const Split<count, three>& right, int first) {

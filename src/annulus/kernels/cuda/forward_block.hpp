@@ -1,17 +1,16 @@
-// One block's work in the forward pass, on matrix units: a tile of query rows of one head against the keys of its
-// item, tile after tile in descending order of t, as in FlashAttention-2 (Dao 2023). kernels/device/forward_team.hpp
-// has the formulas of the running softmax. What differs is the memory in which data are kept and the order in which
-// sums are made:
+// One block's work in the forward pass, on matrix units: attention of a tile of query rows of one head to the item's
+// keys, tile after tile in descending order of t, as in FlashAttention-2 (Dao 2023). kernels/device/forward_team.hpp
+// has the formulas of the running softmax. Data are kept in other memory here, and sums are made in another order:
 //
 //   registers      O, S and P of the warp's own rows (and Q, if it fits), m and l
-//   shared memory  Q, two tiles of K and V: the next one is copied, 16 bytes at a time, from rows anywhere in memory,
-//                  while this one is multiplied (forward_memory.hpp)
+//   shared memory  Q, two tiles of K and V: while one is multiplied, the next one is copied, 16 bytes at a time, from
+//                  rows anywhere in global memory (forward_memory.hpp)
 //
-// m is the smallest even integer that is at least the score that raised it. m seldom rises. If it rises for none of a
-// warp's rows, the warp skips the rescaling of O. P is rounded to what the matrix unit multiplies (engines.hpp), and l
+// m is the smallest even integer that is at least the score that raised it. m seldom rises. If it rises for no row of a
+// warp, the warp skips the rescaling of l and O. P is rounded to what the matrix unit multiplies (engines.hpp), and l
 // is the sum of these rounded numbers.
 //
-// If keys are split (key_split.hpp), a block goes through a part of them only, and writes a partial state.
+// If keys are split (key_split.hpp), a block goes through only a part of them, and writes a partial state.
 //
 // ordered: bits are the same however the keys are cut into calls and tiles, if cuts are between granules of 16 comb
 // indices. A tile's keys are weighed and added granule by granule, the last one first. So m, l and O after each
@@ -81,7 +80,7 @@ class ForwardBlock {
   static_assert(shared_bytes <= most_shared_bytes);
   static_assert(sizes.keys <= threads && sizes.keys * chunks % threads == 0, "each thread has a row and some chunks");
 
-  /// One thread, which has its share of its warp's rows.
+  /// One thread's share of its warp's work.
   template <class Machine>
   class Warp {
    public:
@@ -227,7 +226,7 @@ class ForwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION static Shared stage(Shared first, int tile) {
       return first + Shared(tile % 2) * Memory::stage_bytes;
     }
-    /// Number in the block of the query that this lane has as part `part` of row tile r.
+    /// The block's number of the query that this lane has as part `part` of row tile r.
     KOKKOS_FORCEINLINE_FUNCTION int row_of(int r, int part) const {
       return (lane_.warp * row_tiles + r) * Engine::rows + 8 * part + lane_.group;
     }
@@ -240,7 +239,7 @@ class ForwardBlock {
     }
 
     /// Calls visit(o, acc, inside) for each pair of accumulators of a row that this lane has: o in registers, acc in
-    /// the state, where the row begins at the argument `acc`. inside: these columns exist.
+    /// the state. The argument `acc` is where the row begins in the state. inside: the pair is within the head size.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_accumulator(int r, int part, Sum* acc, const Visit& visit) {
       ANNULUS_UNROLL
@@ -288,7 +287,7 @@ class ForwardBlock {
       int begin[parts], end[parts];
       ANNULUS_UNROLL
       for (int part = 0; part < parts; ++part) {
-        const int i = row_of(r, part);  // rows after the last query read any bits: no result is stored for them
+        const int i = row_of(r, part);  // reads any bits for rows after the last query: their results are not stored
         begin[part] = tiles.place(tile, machine_.template load<Index>(Memory::seen_begin(i)));
         end[part] = tiles.place(tile, machine_.template load<Index>(Memory::seen_end(i)));
       }
@@ -299,10 +298,10 @@ class ForwardBlock {
       });
     }
 
-    /// Turns products of queries and keys into weights. Before that it raises m, and rescales l and O, if a score is
-    /// above m.
+    /// Turns products of queries and keys into weights. If a score is above m, raises m and rescales l and O before
+    /// that.
     KOKKOS_FORCEINLINE_FUNCTION void weigh(int r, typename Engine::Sums (&s)[step_pieces]) {
-      Sum factor = task_.score_factor;  // above 0, so hidden scores stay -inf
+      Sum factor = task_.score_factor;  // above 0, so -inf of hidden pairs stays -inf
       if constexpr (ordered) make_scores(s, factor);
       Sum largest[parts];
       for (int part = 0; part < parts; ++part) largest[part] = none;
@@ -315,9 +314,9 @@ class ForwardBlock {
       for_each_sum_of(lane_, s, [&](Sum& x, int part, int) { x = machine_.exp2(factor * x - shift[part]); });
     }
 
-    /// Raises m to an even integer that is at least the row's largest score; `product` is the largest product of this
-    /// lane. If a score is +inf, scores replace the products (`factor` becomes 1), and the largest number replaces
-    /// +inf.
+    /// Raises m to an even integer that is at least the row's largest score. `product` is the largest product of this
+    /// lane. If a score is +inf, scores replace the products (`factor` becomes 1), and the largest finite number
+    /// replaces +inf.
     KOKKOS_FORCEINLINE_FUNCTION void raise(int r, const Sum (&product)[parts], typename Engine::Sums (&s)[step_pieces],
                                            Sum& factor) {
       constexpr Sum most = device::largest_number<Sum>;

@@ -1,5 +1,5 @@
-// The layout of a forward block's shared memory. There are two stages for K and V, and two tables for the addresses of
-// a tile's rows of K and V. So one barrier a tile is enough:
+// The layout of a forward block's shared memory. There are two stages for tiles of K and V, and two tables for the
+// addresses of a tile's rows of K and V. So one barrier per tile is enough:
 //
 //   tile      i                  i + 1                      i + 2
 //   stage     i % 2, multiplied  (i + 1) % 2, being copied
@@ -23,7 +23,7 @@ struct ForwardMemory {
   static constexpr Shared stage_bytes = sizes.keys * row_bytes;
   static constexpr Shared keys = rows * row_bytes;                // two stages
   static constexpr Shared values = keys + 2 * stage_bytes;        // two stages
-  static constexpr Shared query_rows = values + 2 * stage_bytes;  // of each query: stored row, begin, end of its keys
+  static constexpr Shared query_rows = values + 2 * stage_bytes;  // stored row, begin and end of keys of each query
   static constexpr Shared table_bytes = sizes.keys * 2 * int(sizeof(Index));
   static constexpr Shared key_rows = query_rows + rows * 3 * int(sizeof(Index));
   static constexpr Shared facts = key_rows + 2 * table_bytes;
@@ -31,10 +31,10 @@ struct ForwardMemory {
   static constexpr int bytes = int(tiles) + int(sizeof(Tiles<sizes.keys>));
 
   KOKKOS_FORCEINLINE_FUNCTION static Shared query_row(int i) { return query_rows + Shared(i * int(sizeof(Index))); }
-  /// Where the range of positions that query i sees is: its begin and its end, counted from ForwardFacts::first_key.
+  /// Where begin and end of the positions that query i sees are stored. They count from ForwardFacts::first_key.
   KOKKOS_FORCEINLINE_FUNCTION static Shared seen_begin(int i) { return query_row(rows + i); }
   KOKKOS_FORCEINLINE_FUNCTION static Shared seen_end(int i) { return query_row(2 * rows + i); }
-  /// Where the addresses of key j's rows of K and V are, for tile number `tile`.
+  /// Where the address of key j's row of K is stored, for tile number `tile`; value_from() is the same for V.
   KOKKOS_FORCEINLINE_FUNCTION static Shared key_from(int tile, int j) {
     return key_rows + Shared(tile % 2) * table_bytes + Shared(j * int(sizeof(Index)));
   }

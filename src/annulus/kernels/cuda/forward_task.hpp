@@ -16,8 +16,8 @@ struct ForwardTask {
   device::StatePointers<Sum> state;
   Sum score_factor;  ///< scale * log2(e)
   int head_dim;
-  const KeyPart* parts = nullptr;                  ///< one for each block; null: each block does a whole team
-  device::StatePointers<Sum> partial_states = {};  ///< (1, partial states, 1), if there are parts
+  const KeyPart* parts = nullptr;                  ///< one for each block; null: each block has all keys of a team
+  device::StatePointers<Sum> partial_states = {};  ///< (1, partial states, 1); used if there are parts
 
   KOKKOS_FUNCTION KeyPart part_of(Index block) const {
     return parts == nullptr ? KeyPart{block, all_keys, no_partial, true} : parts[block];
@@ -28,12 +28,12 @@ struct ForwardTask {
 /// Keys are met in descending order; tile 0 has the last keys and may not be full.
 struct ForwardFacts {
   core::RowMap keys;
-  Index first_key;  ///< lowest position that is met; the last tile begins with it
+  Index first_key;  ///< lowest position of the keys that are met; the last tile begins with it
   const void* k;    ///< row 0 of the block's head and batch entry
   const void* v;
-  Index first_state;  ///< number of (batch entry, row 0, head) in the state
+  Index first_state;  ///< index of (batch entry, row 0, head) in the State
   Index partial;      ///< number of query 0's partial state, or no_partial
-  int count;          ///< of queries
+  int count;          ///< number of queries
   bool goes_on;       ///< the block continues the State; otherwise it starts empty
 };
 

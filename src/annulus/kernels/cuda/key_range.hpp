@@ -1,5 +1,5 @@
-// Which rows of the other side a row, or a tile of rows, sees. Their positions are one range, because comb indices
-// ascend along a map.
+// Which rows of an item's other side a row, or a tile of rows, sees. Their positions are one range, because comb
+// indices ascend along a map.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -25,13 +25,13 @@ KOKKOS_INLINE_FUNCTION KeyRange queries_that_see(const device::DeviceWorkView& w
   return {rows.begin * item.head_count, rows.end * item.head_count};
 }
 
-/// What a tile of rows sees: positions that some row sees, extended down to the beginning of a granule, and positions
-/// that all rows see. If there are positions of the second kind, they are among the first.
+/// What a tile of rows sees. visible_to_any: from the first to the last position that a row sees, extended down to the
+/// beginning of a granule. visible_to_all: positions that all rows see; if there are any, visible_to_any has them, too.
 struct TileKeys {
   KeyRange visible_to_any;
   KeyRange visible_to_all;
 
-  /// `of_first`, `of_last`: what the tile's first and last rows see. They decide, because ranges ascend along a map.
+  /// `of_first`, `of_last`: what the tile's first and last rows see. No more is needed: ranges ascend along a map.
   KOKKOS_INLINE_FUNCTION TileKeys(const KeyRange& of_first, const KeyRange& of_last)
       : visible_to_any{of_first.begin, of_last.end}, visible_to_all{of_last.begin, of_first.end} {
     if (visible_to_any.begin < visible_to_any.end) visible_to_any.begin -= visible_to_any.begin % granule;
@@ -44,7 +44,7 @@ KOKKOS_INLINE_FUNCTION TileKeys keys_of_tile(const device::DeviceWorkView& work,
   return {of_first, of_last};
 }
 
-/// The part of `range` that lies in `of`. If there is none, it is empty and at one end of `of`.
+/// The part of `range` that lies in `of`. If no part does, the result is an empty range at one end of `of`.
 KOKKOS_INLINE_FUNCTION KeyRange inside(const KeyRange& range, const KeyRange& of) {
   const auto clamp = [&](Index x) { return x < of.begin ? of.begin : x > of.end ? of.end : x; };
   return {clamp(range.begin), clamp(range.end)};

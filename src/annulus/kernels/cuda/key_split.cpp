@@ -11,7 +11,7 @@ Index tiles_of(const TeamKeys& team, Index key_tile) {
   return core::ceil_div(std::max<Index>(0, team.keys.end - team.keys.begin), key_tile);
 }
 
-/// The blocks and partial states of a launch whose parts have at most `longest` tiles.
+/// Returns how many blocks and partial states a launch takes if its parts have at most `longest` tiles.
 Room taken(const std::vector<TeamKeys>& teams, Index key_tile, Index longest) {
   Room sum{0, 0};
   for (const TeamKeys& team : teams) {
@@ -38,7 +38,7 @@ Index longest_part(const std::vector<TeamKeys>& teams, Index key_tile, const Roo
   Index most = 0;
   for (const TeamKeys& team : teams) most = std::max(most, tiles_of(team, key_tile));
   if (most == 0 || taken(teams, key_tile, most).blocks >= room.blocks) return most;
-  Index best = most, least = most;  // in tiles: if all blocks run at the same time, the launch ends with the longest
+  Index best = most, least = most;  // both in tiles, as the time of a launch is: a block takes one tile after another
   for (Index parts = 2; parts <= most_parts; ++parts) {
     const Index longest = core::ceil_div(most, parts);
     if (longest * key_tile < fewest_keys_of_part) break;

@@ -1,7 +1,7 @@
 // How a forward launch cuts keys if it has fewer teams than the GPU can run blocks at the same time, for example with
-// few queries against many keys. The keys of a team are then cut into parts. One block adds each part to a partial
-// state of its own, and the partial states are merged in the order of the parts (partial_states.hpp). This is split-KV
-// of FlashDecoding (Dao et al. 2023). The host decides, with integers only, from the work list and the room. So the
+// few queries and many keys. The keys of a team are then cut into parts. Each part has a block, which writes a partial
+// state of its own. The partial states are merged in the order of the parts (partial_states.hpp). This is the split-KV
+// of FlashDecoding (Dao et al. 2023). The host decides, with integers only, from the work list and the Room. So the
 // same GPU always cuts, and rounds, in the same way.
 //
 // Parts are whole tiles of keys, in the order in which they are met: from the last tile down. Example: parts of at
@@ -21,9 +21,9 @@ namespace annulus::kernels::cuda {
 /// One block's work.
 struct KeyPart {
   Index team;
-  KeyRange keys;  ///< a part of those that the team's queries see
+  KeyRange keys;  ///< a part of the keys that the team's queries see
   Index partial;  ///< number of the partial state of the team's first query, or no_partial
-  bool goes_on;   ///< the team's first part: continues the State; other parts start empty
+  bool goes_on;   ///< the block continues the State, as a team's first part does; other parts start empty
 };
 inline constexpr Index no_partial = -1;
 inline constexpr KeyRange all_keys{0, Index(1) << 62};
@@ -37,35 +37,35 @@ struct SplitTeam {
 };
 
 struct KeySplit {
-  std::vector<KeyPart> parts;  ///< one for each block, of every team that sees keys
+  std::vector<KeyPart> parts;  ///< one for each block; a team that sees no keys has none
   std::vector<SplitTeam> teams;
   Index partial_states = 0;
 };
 
 /// The keys and queries of one team.
 struct TeamKeys {
-  KeyRange keys;  ///< that some of its queries see
+  KeyRange keys;  ///< those that some of its queries see
   Index queries;
 };
 
 /// TeamKeys of a work list with Owner::rows; `on_host`: its tables in host memory.
 std::vector<TeamKeys> keys_of_teams(const device::DeviceWorkView& on_host, Index teams);
 
-/// How much a launch may take.
+/// How much of the GPU and of its memory a launch may take.
 struct Room {
   Index blocks;  ///< that the GPU runs at the same time
   Index partial_states;
 };
 
-/// The most tiles of `key_tile` keys that a part should have, so that the launch ends soonest. If cutting does not
-/// pay, for example because the teams fill the room, this is the number of tiles of the team with the most keys. 0:
-/// there are no keys.
+/// Returns how many tiles of `key_tile` keys a part should have at most, so that the launch ends soonest. If cuts would
+/// not help, for example because there are enough teams, this is the number of tiles of the team with the most keys.
+/// 0: there are no keys.
 Index longest_part(const std::vector<TeamKeys>& teams, Index key_tile, const Room& room);
 
 /// Cuts the keys of all teams into parts of at most `longest` tiles. A team's parts differ by at most one tile.
 KeySplit split_keys(const std::vector<TeamKeys>& teams, Index key_tile, Index longest);
 
-/// The best of these splits. If no team is to be cut, it is empty: then each block does a team with all its keys.
+/// The same, with longest_part(). If no team is to be cut, the split is empty, and each block has all keys of a team.
 KeySplit split_keys(const device::DeviceWork& work, Index key_tile, const Room& room);
 
 }  // namespace annulus::kernels::cuda

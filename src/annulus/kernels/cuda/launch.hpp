@@ -29,22 +29,22 @@ inline void require_success(cudaError_t error, const char* what) {
   core::require(error == cudaSuccess, [&] { return fmt::format("{}: {}", what, cudaGetErrorString(error)); });
 }
 
-/// Whether this GPU can run the kernel with this much shared memory, with the code that the build has for this GPU. If
-/// so, also allows the kernel to use that memory.
+/// True if the build has code of the kernel for this GPU, and the GPU has this much shared memory. Then also allows the
+/// kernel to use that memory.
 template <class Kernel>
 bool can_run(Kernel* kernel, int shared_bytes) {
   cudaFuncAttributes attributes;
   require_success(cudaFuncGetAttributes(&attributes, kernel), "asking for a kernel's attributes");
-  if (attributes.ptxVersion < 80) return false;  // compiled for sm_75, without code
+  if (attributes.ptxVersion < 80) return false;  // before sm_80 the kernel is empty
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) == cudaSuccess)
     return true;
   (void)cudaGetLastError();  // clears the error: the GPU is too small, which is not a failure
   return false;
 }
 
-/// What `ask` answers for the GPU in use; it is asked once for each GPU. The answer is kept per GPU, because a
-/// library's plan may ask before Kokkos has chosen a GPU. The mutex is there because such a plan may ask from another
-/// thread.
+/// Returns ask(device) for the GPU in use, and calls `ask` only once for each GPU. An answer is kept for each GPU,
+/// because a Plan of the library may ask before Kokkos has chosen a GPU. A Plan may also ask from another thread, so
+/// there is a mutex.
 template <class Answer, class Ask>
 Answer asked_once(std::map<int, Answer>& known, const Ask& ask) {
   static std::mutex mutex;
@@ -84,7 +84,7 @@ void start(const char* label, const typename Block::Task& task, Index first, Ind
   require_success(cudaGetLastError(), label);
 }
 
-/// Polls until all that was launched is done.
+/// Polls until everything that was launched is done.
 inline void complete(const Poll& poll) {
   const Kokkos::Cuda space;
   while (poll && core::is_busy(space)) poll();
@@ -138,7 +138,7 @@ bool launch_forward(const core::WorkList& list, const Operands& operands, State&
   return true;
 }
 
-/// launch_forward() with the first entry of the table that has enough columns and that the GPU can run.
+/// launch_forward() with the first entry of the table that has enough columns and that the GPU can run; false: none.
 template <template <class, int> class Engine, class Number, const auto& table, std::size_t entry = 0>
 bool launch_forward_of(const core::WorkList& list, const Operands& operands, State& state, const Poll& poll) {
   if constexpr (entry < std::size(table)) {

@@ -31,8 +31,8 @@ bool launch_blocks(const core::WorkList& list, const core::Shape& shape, const B
   return true;
 }
 
-/// attend_backward() with the first entries of the tables that have enough columns and that the GPU can run. Entries
-/// with the same number have the same columns in both tables.
+/// attend_backward() with the first entries of the tables that have enough columns and that the GPU can run; false:
+/// none. Both tables have the same columns, entry by entry.
 template <template <class, int> class Engine, class Number, const auto& query_table, const auto& key_table,
           std::size_t entry = 0>
 bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,

@@ -1,11 +1,11 @@
-// The functions that block programs call. A machine is one thread of a block, as the program sees it. There are two:
-//   GpuMachine    kernels/cuda/mma.hpp: a thread of a GPU, the only file with PTX
+// The functions that block programs call. To a program, a machine is one thread of a block. There are two machines:
+//   GpuMachine    kernels/cuda/mma.hpp, the only file with PTX: a thread of a GPU
 //   TwinMachine   tests/kernels/twin.hpp: a fibre on a host, so that fragments, masks, row maps and the order of sums
 //                 are tested without a GPU
 // Shared memory is addressed by byte offsets from the start of the block's shared memory (Shared). A machine has
 //   thread(), barrier()
 //   load<T>(at), store(at, x)                     one value in shared memory
-//   copy_16(to, from, inside)                     copies 16 bytes from global memory, or zeros; wait() waits for it
+//   copy_16(to, from, inside)                     copies 16 bytes from global memory, or zeros; done after wait()
 //   commit(), wait()                              ends a group of copies; waits for all groups of this thread
 //   load_matrices(at), load_transposed(at)        four 8 x 8 matrices of 16-bit numbers; lane l gives the address of
 //                                                 row l % 8 of matrix l / 8 (ldmatrix)
@@ -15,8 +15,8 @@
 //   pack<Stored>(low, high)                       two floats, rounded to nearest
 //   round_tf32(x)                                 a float rounded to nearest with 10 bits of mantissa; NaN stays NaN
 //   exp2(x), larger(x, y)                         2^x; the larger number; if one is NaN, the other one
-//   from_lane_xor(x, mask), any(flag)             x of lane (lane ^ mask); whether a lane of the warp has the flag
-// All 32 lanes of a warp must together load matrices, multiply, and call from_lane_xor() and any().
+//   from_lane_xor(x, mask), any(flag)             x of lane (lane ^ mask); true if a lane of the warp has the flag
+// All 32 lanes of a warp must call these functions together: load_..., multiply_..., from_lane_xor() and any().
 #pragma once
 
 #include <cstdint>

@@ -91,7 +91,7 @@ class GpuMachine {
     }
     return both;
   }
-  /// From sm_90 on, one instruction, ties to even. Before sm_90, three instructions, ties away from zero.
+  /// From sm_90 on, one instruction, which rounds ties to even. Before, three, which round ties away from zero.
   __device__ std::uint32_t round_tf32(float x) const {
     std::uint32_t rounded;
 #if __CUDA_ARCH__ >= 900

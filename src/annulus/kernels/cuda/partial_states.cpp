@@ -6,10 +6,10 @@
 namespace annulus::kernels::cuda {
 namespace {
 
-/// Called for each (split team, query of the tile, number of the row). With m the largest of all m_p, l = sum_p l_p
-/// 2^(m_p - m), and acc likewise. All m_p are even integers, so powers of two are exact, or zero, as in the kernel
+/// Called for each (split team, query of the tile, number d of the row). m is the largest of all m_p, and l = sum_p l_p
+/// 2^(m_p - m); acc is summed like l. All m_p are even integers, so powers of two are exact, or zero, as in the kernel
 /// that made the parts. A part in which the query sees no key has m = -inf, l = 0 and acc = 0; its power is 0, even if
-/// all parts are like that.
+/// no part has a key for this query.
 template <class Sum>
 struct MergePartialStates {
   device::DeviceWorkView work;

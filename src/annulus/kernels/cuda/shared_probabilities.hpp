@@ -1,6 +1,5 @@
-// Passes P from one warp of a pair to the other (backward_block.hpp), through shared memory. Both warps have sums of
-// the same rows in the same lanes. So each lane puts and takes 16 bytes at a time, at addresses that no other lane of
-// its warp uses.
+// Sends P from one warp of a pair to the other (backward_block.hpp), through shared memory. Both warps have sums of the
+// same rows in the same lanes. So a lane writes 16 bytes at a time, which only the same lane of the other warp reads.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -25,7 +24,7 @@ class SharedProbabilities {
       machine.store(Memory::probabilities_of(lane, n), half);
     }
   }
-  /// Takes what the other warp has put. A barrier must be between put() and take().
+  /// Reads what put() has written in the other warp. A barrier must be between put() and take().
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static void take(const Machine& machine, const Lane& lane, TileSums& p) {
     ANNULUS_UNROLL

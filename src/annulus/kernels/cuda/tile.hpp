@@ -2,18 +2,17 @@
 // read different banks. Shared memory has 32 banks of 4 bytes. These are 8 slots for chunks: a chunk's slot is its
 // address, in chunks, mod 8.
 //
-// ldmatrix reads the same chunk of eight rows at a time (Reading::rows). Chunk c of row r is at index c ^ swizzle(r)
-// in the row:
+// ldmatrix reads the same chunk of eight rows at a time (Reading::rows). Chunk c of row r is stored at index
+// c ^ swizzle(r) of the row:
 //   rows of 8 chunks (D = 64, 16 bits), r ^ c        rows of 4 chunks (D = 32), c ^ (r / 2 % 4)
 //     row 0   0 1 2 3 4 5 6 7                          row 0, 1   0 1 2 3   0 1 2 3
 //     row 1   1 0 3 2 5 4 7 6                          row 2, 3   1 0 3 2   1 0 3 2
 //     row 2   2 3 0 1 6 7 4 5                          row 4, 5   2 3 0 1   2 3 0 1
 //   A column of eight rows fills all eight slots.
 //
-// ldmatrix cannot transpose a matrix of 32- or 64-bit numbers, so these are read number by number: lanes read two
-// neighbouring chunks, the first with an even number, of four rows. If these are every second row (0, 2, 4, 6 or 1, 3,
-// 5, 7), these reads use all slots in the order above, too. 64-bit numbers are also read from four successive rows.
-// For them (Reading::numbers) the swizzle is
+// ldmatrix cannot transpose a matrix of 32- or 64-bit numbers, so these are read number by number: lanes read chunks c
+// and c + 1, with even c, of four rows. If the rows are 0, 2, 4, 6 or 1, 3, 5, 7, these reads use all slots with the
+// order above, too. 64-bit numbers are also read from four successive rows. For them (Reading::numbers) the swizzle is
 //   row         0 1 2 3 4 5 6 7
 //   swizzle     0 2 4 6 2 0 6 4
 // so that rows 0-3, rows 4-7, rows 0 2 4 6 and rows 1 3 5 7 each have all four even numbers.
@@ -35,7 +34,7 @@ enum class Reading { rows, numbers };
 template <int bytes_of_row, Reading reading>
 struct SharedRows {
   static constexpr int chunks = bytes_of_row / chunk_bytes;
-  static constexpr unsigned period = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;  ///< chunks that are permuted
+  static constexpr unsigned period = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;  ///< chunks permuted together
   static_assert(bytes_of_row % 32 == 0, "a row is a multiple of two chunks");
   static_assert(reading == Reading::rows || period == 8, "number by number: a row is a multiple of 128 bytes");
 
@@ -43,13 +42,13 @@ struct SharedRows {
     if constexpr (reading == Reading::rows) return row / (8 / period) % period;
     return 2 * (row % 4 ^ row / 4 % 2);
   }
-  /// Where chunk `chunk` of row `row` is in the tile.
+  /// Where chunk `chunk` of row `row` is stored in the tile.
   KOKKOS_FORCEINLINE_FUNCTION static Shared at(unsigned row, unsigned chunk) {
     return row * bytes_of_row + (chunk ^ swizzle(row)) * chunk_bytes;
   }
-  /// The same for chunk width * group + which (which < width) of row first + row. The compiler knows `group` and
-  /// `first`, and `first` and `row` have no binary digit in common, so swizzle(first + row) = swizzle(first) ^
-  /// swizzle(row). Then most of the address is a constant, and the rest takes few registers.
+  /// The same for chunk width * group + which (which < width) of row first + row. The compiler must know `group` and
+  /// `first`, and no bit may be 1 both in `first` and in `row`: then swizzle(first + row) = swizzle(first) ^
+  /// swizzle(row). So most of the address is a constant, and the rest takes few registers.
   template <unsigned width>
   KOKKOS_FORCEINLINE_FUNCTION static Shared at_near(int first, unsigned row, int group, unsigned which) {
     const unsigned chunk = width * unsigned(group), staying = chunk - chunk % period;
@@ -59,8 +58,8 @@ struct SharedRows {
   }
 };
 
-/// Which warp of its block and which lane of the warp a thread is. Of the 16 x 8 (or 8 x 8) sums of a warp's product
-/// it has columns 2 quad, 2 quad + 1 of row `group` (and of row group + 8).
+/// The warp in the block, and the lane in the warp, of a thread. Of the 16 x 8 (or 8 x 8) sums of a warp's product, the
+/// thread has columns 2 quad and 2 quad + 1 of row `group` (and of row group + 8).
 struct Lane {
   int warp, lane, group, quad;
 

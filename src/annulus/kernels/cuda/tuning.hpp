@@ -3,10 +3,10 @@
 // with D = 64 and 128, for their forward pass with D = 256, and for TF32's forward pass with D = 64 are the fastest of
 // 3 to 7 that were measured in bfloat16 and float32 on an H200 with 16,384 rows. The others were chosen by how much
 // their machine code uses shared memory (tools/cuda_loops.py), and so that two blocks of 4 warps or one block of 8
-// warps fit into an H100's multiprocessor (227 KiB, 64 K registers), except those for the largest rows.
+// warps fit into an H100's multiprocessor (227 KiB, 64 K registers). Those for the largest heads take more.
 //
 //   warps          in a block; each has row_tiles x 16 rows (float64: x 8) of the queries or keys that the block owns
-//   row_tiles      with two, a piece of K or V that was read from shared memory is multiplied twice
+//   row_tiles      with two, a piece of K or V is multiplied twice after it has been read from shared memory
 //   keys           in a tile; shared memory has two tiles of K and V: this one and the next one, which is being copied
 //   kept_queries   a warp's queries stay in registers; otherwise every tile of keys reads them from shared memory
 #pragma once
@@ -14,7 +14,7 @@
 namespace annulus::kernels::cuda {
 
 struct TileSizes {
-  int columns;  ///< for head sizes up to this one; rows are filled up with zeros
+  int columns;  ///< the largest head size; shorter rows are filled up with zeros
   int warps;
   int row_tiles;
   int keys;
@@ -29,7 +29,7 @@ inline constexpr TileSizes sizes_16[] = {{32, 4, 2, 64, true},   {64, 4, 2, 64, 
                                          {128, 4, 2, 64, false}, {192, 4, 1, 32, false}, {256, 8, 1, 64, false},
                                          {256, 4, 1, 32, false}};
 
-/// float32, as one or three products of TF32. With three, pieces are split into two parts, which takes registers.
+/// float32, as one or three products of TF32. With three, numbers are split into two parts, which takes registers.
 inline constexpr TileSizes sizes_tf32[] = {
     {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}, {256, 4, 1, 16, false}};
 inline constexpr TileSizes sizes_3xtf32[] = {
@@ -39,7 +39,7 @@ inline constexpr TileSizes sizes_3xtf32[] = {
 inline constexpr TileSizes sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}};
 
 /// Backward pass, 16-bit numbers. In blocks that own queries, dq takes row_tiles * columns / 2 registers, S and W
-/// row_tiles * keys / 2 each. In blocks that own keys, a warp has dk and dv, or one of them (most_columns_of_both).
+/// row_tiles * keys / 2 each. In blocks that own keys, a warp makes dk and dv, or one of them (most_columns_of_both).
 inline constexpr TileSizes query_sizes_16[] = {{32, 4, 2, 32, false},
                                                {64, 4, 2, 64, false},
                                                {128, 4, 2, 32, false},
@@ -51,19 +51,19 @@ inline constexpr TileSizes key_sizes_16[] = {{32, 4, 2, 32, false},
                                              {192, 8, 1, 32, false},
                                              {256, 8, 1, 32, false}};
 
-/// With more columns, dk and dv do not both fit into a warp's registers, so pairs of warps make them
-/// (backward_block.hpp).
+/// With more columns, dk and dv do not both fit into a warp's registers, so one warp of a pair makes dk and the other
+/// one dv (backward_block.hpp).
 inline constexpr int most_columns_of_both = 64;
 
-/// The same for float32, as one product of TF32 or three (next tables). Rows take 512 bytes at D = 128. A block's own
-/// rows and two stages of rows met are in shared memory for both operands. So 64 + 2 x 16 rows take 96 KiB, and at D =
-/// 256 twice as much.
+/// The same for float32, as one product of TF32 or three (next tables). Rows take 512 bytes at D = 128. Shared memory
+/// has a block's own rows and two stages of rows met, each for two tensors. So 64 + 2 x 16 rows take 96 KiB, and at
+/// D = 256 twice as much.
 inline constexpr TileSizes query_sizes_tf32[] = {
     {32, 4, 2, 32, false}, {64, 4, 2, 16, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_tf32[] = {
     {32, 4, 2, 32, false}, {64, 4, 2, 16, false}, {128, 4, 2, 16, false}, {256, 8, 1, 16, false}};
 
-/// Three products of TF32 also have sums of pieces in registers (engines.hpp).
+/// Three products of TF32 also keep sums of pieces in registers (engines.hpp).
 inline constexpr TileSizes query_sizes_3xtf32[] = {
     {32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_3xtf32[] = {
@@ -73,8 +73,8 @@ inline constexpr TileSizes key_sizes_3xtf32[] = {
 inline constexpr TileSizes query_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 1, 32, false}, {128, 4, 2, 16, false}};
 
-/// Constants for splitting keys (key_split.hpp); none of them has been measured yet. The first one is the additional
-/// time that a split takes, to send the tables and to merge, as the number of keys that a block adds in that time.
+/// Constants for splitting keys (key_split.hpp); none of them has been measured yet. The first one is the time
+/// that a split takes to send the tables and to merge, as the number of keys that a block adds in that time.
 inline constexpr int keys_worth_a_split = 1024;
 /// The fewest keys of a part: each part reads its queries, and its partial state is written and read again.
 inline constexpr int fewest_keys_of_part = 256;
@@ -86,8 +86,8 @@ inline constexpr int most_turns = 2;
 /// multiprocessors, times most_turns, take 33 MiB.
 inline constexpr int most_partial_bytes = 64 << 20;
 
-/// Shared memory that a block may have on sm_90; all tiles fit into it. GPUs with less leave what needs the larger
-/// tiles to the portable kernels.
+/// Shared memory that a block may have on sm_90; all tiles fit into it. On GPUs with less, the portable kernels compute
+/// what needs the larger tiles.
 inline constexpr int most_shared_bytes = 227 * 1024;
 
 }  // namespace annulus::kernels::cuda

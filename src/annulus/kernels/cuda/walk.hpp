@@ -1,5 +1,5 @@
 // What the block programs of both passes have in common: they go through rows of the other side ("rows met") tile
-// after tile, copy these rows into shared memory, and hide what the band hides.
+// after tile, copy these rows into shared memory, and hide the pairs that the band hides.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -9,7 +9,7 @@
 
 namespace annulus::kernels::cuda {
 
-/// The order of tiles.
+/// The order of tiles: from the highest position down, or from the lowest one up.
 enum class Walk { down, up };
 
 /// Positions that a block meets, in tiles of `size`. The tile with the last position may not be full. Example: 150
@@ -18,11 +18,11 @@ enum class Walk { down, up };
 template <int size, Walk walk = Walk::down>
 struct Tiles {
   int count = 0;
-  int last = 0;                      ///< positions in the tile that may not be full
+  int last = 0;                      ///< number of positions in the tile that may not be full
   int first_full = 0, end_full = 0;  ///< full tiles that all rows of the block see completely
 
   KOKKOS_DEFAULTED_FUNCTION Tiles() = default;
-  /// visible_to_any is not empty; visible_to_all may reach beyond it, or lie outside.
+  /// visible_to_any must not be empty; visible_to_all may reach beyond it, or lie outside it.
   KOKKOS_FORCEINLINE_FUNCTION Tiles(KeyRange visible_to_any, KeyRange visible_to_all) {
     const Index positions = visible_to_any.end - visible_to_any.begin;
     count = int((positions - 1) / size) + 1;
@@ -35,7 +35,7 @@ struct Tiles {
   KOKKOS_FORCEINLINE_FUNCTION int rows_of(int tile) const {
     return tile >= count ? 0 : tile == (walk == Walk::up ? count - 1 : 0) ? last : size;
   }
-  /// The tile's first position, counted from the lowest position that is met, as all positions here are.
+  /// The tile's first position. All positions here count from the lowest position that is met.
   KOKKOS_FORCEINLINE_FUNCTION Index first_of(int tile) const {
     return Index(walk == Walk::up ? tile : count - 1 - tile) * size;
   }
@@ -47,7 +47,8 @@ struct Tiles {
   }
 };
 
-/// The row of tile number `tile` that a thread looks up; from `rows` on, it looks up none. Warps take turns.
+/// The row of tile number `tile` that a thread looks up. If it is `rows` or more, the thread looks up none. Warps take
+/// turns, tile after tile.
 template <int rows, int threads>
 KOKKOS_FORCEINLINE_FUNCTION int row_to_look_up(int thread, int tile) {
   static_assert((threads & (threads - 1)) == 0, "2^32 is a multiple, so that differences below 0 keep their place");
@@ -64,7 +65,7 @@ KOKKOS_FORCEINLINE_FUNCTION void for_each_sum(const Lane& lane, Sums& sums, cons
     for (int i = 0; i < numbers; ++i) visit(sums[half][i], i / 2, 8 * half + 2 * lane.quad + i % 2);
   }
 }
-/// The same for several times 16 columns.
+/// The same for `pieces` times 16 columns.
 template <class Sums, int pieces, class Visit>
 KOKKOS_FORCEINLINE_FUNCTION void for_each_sum_of(const Lane& lane, Sums (&sums)[pieces], const Visit& visit) {
   ANNULUS_UNROLL
@@ -74,7 +75,7 @@ KOKKOS_FORCEINLINE_FUNCTION void for_each_sum_of(const Lane& lane, Sums (&sums)[
 }
 
 /// Copies `rows` rows, whose addresses are in the table at `addresses`. Writes zeros for rows from number `count` on,
-/// whose addresses are those of other rows, and for numbers beyond the head size.
+/// for which the table has addresses of other rows, and for numbers beyond the head size.
 template <class Layout, class Stored, int rows, int threads, class Machine>
 KOKKOS_FORCEINLINE_FUNCTION void copy_rows(Machine& machine, Shared addresses, Shared to, int count, int head_dim) {
   constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored)), chunks = Layout::chunks;

@@ -21,7 +21,8 @@ namespace {
 using core::TensorView;
 using Space = Kokkos::DefaultExecutionSpace;
 
-// The engine needs a moment to make a plan. Packed documents, each of another length, would need hundreds of plans.
+// The most plans for one list, because the engine needs some time to make a plan. Packed documents, each of another
+// length, would need hundreds.
 constexpr std::size_t most_shapes = 64;
 
 ComputedPairs all_pairs;
@@ -38,8 +39,8 @@ void count_own(const core::WorkList& list, Index batch, const std::string& reaso
   if (all_pairs.reason.empty()) all_pairs.reason = reason;
 }
 
-/// The engine ignores the stride of a dimension with one entry. This function always gives it the same value, so that
-/// such shapes share a plan.
+/// The engine ignores the stride of a dimension with one entry. We always give it the same value, so that shapes that
+/// differ only in such strides share a plan.
 Index stride_of(Index extent, Index stride, Index head_dim) { return extent > 1 ? stride : head_dim; }
 
 Strides query_strides(const StridedCall& call, Index batch, Index head_dim, const TensorView& tensor) {
@@ -58,7 +59,7 @@ Strides key_strides(const StridedCall& call, Index batch, Index head_dim, const 
       stride_of(call.key.count, call.key.stride * tensor.row_stride, head_dim)};
 }
 
-/// The part of a plan's shape that both passes have in common; `operands` has q, k, v and scale.
+/// The members of a plan's shape that both passes use; `operands` has q, k, v and scale.
 template <class AnyOperands>
 PlanShape shape_of(const StridedCall& call, const core::Shape& shape, const AnyOperands& operands) {
   PlanShape plan;
@@ -142,7 +143,7 @@ Index backward_bytes(Index vectors, Index key_vectors, Index head_dim) {
          2 * Scratch::rounded(2 * key_vectors * head_dim);
 }
 
-/// Waits for all that was launched, polling meanwhile.
+/// Polls until all that was launched is done.
 void finish_launches(const Poll& poll) {
   const Space space;
   while (poll && core::is_busy(space)) poll();
@@ -156,8 +157,8 @@ struct Planned {
   PlanShape shape;
 };
 
-/// Returns the calls for which the engine has plans, and raises `bytes` to what the largest of them needs. Gives all
-/// other work to own(list, reason), which computes it with our own kernels.
+/// Returns the calls for which the engine has plans, and raises `bytes` to what the largest of them needs. All other
+/// work goes to own(list, reason), which computes it with our own kernels.
 template <class ShapeOf, class BytesOf, class Own>
 std::vector<Planned> planned(Engine& engine, const core::WorkList& work, const ShapeOf& shape_of_call,
                              const BytesOf& bytes_of, Index& bytes, const Own& own) {
@@ -183,7 +184,7 @@ std::vector<Planned> planned(Engine& engine, const core::WorkList& work, const S
   return calls;
 }
 
-/// How many times a call is made: once for each batch entry if the library's batch holds segments, otherwise once.
+/// How often a call is made: once for each batch entry if the library's batch dimension holds segments, otherwise once.
 Index entries_of(const StridedCall& call, const core::Shape& shape) { return call.segments > 1 ? shape.batch : 1; }
 
 void count_engine(const Planned& one, Index entries) {
@@ -248,8 +249,8 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
       engine, work, shape_of_call,
       [](const PlanShape& plan) { return backward_bytes(plan.rows(), plan.key_rows(), plan.head_dim); }, bytes, own);
   const core::Buffer memory = device::kept_memory("cuDNN's results", bytes);
-  // Our kernels' sums do not contain the scale of the scores, which finish_gradient() multiplies in. The engine's
-  // gradients contain it.
+  // The engine's gradients contain the scale of the scores. Our kernels' sums do not contain it, because
+  // finish_gradient() multiplies by it.
   const float without_scale = float(1 / operands.scale);
   for (const auto& [call, plan] : calls) {
     const Index D = shape.head_dim;
@@ -283,8 +284,8 @@ Index attend_bytes(const core::Shape& shape, Index rows) {
 }
 
 Index attend_backward_bytes(const core::Shape& shape, Index rows) {
-  // What the engine was seen to allocate on a GPU: dq in float32 and, if query heads share keys, also dk and dv of each
-  // query head.
+  // The workspace of cuDNN's plans, as seen on a GPU: dq in float32, one number per row and, if query heads share
+  // keys, also dk and dv of each query head.
   const Index vectors = shape.batch * rows * shape.heads, sums = shape.heads > shape.kv_heads ? 3 : 1;
   const Index workspace = 4 * vectors * (sums * shape.head_dim + 1);
   return backward_bytes(vectors, shape.batch * rows * shape.kv_heads, shape.head_dim) + workspace;

@@ -1,5 +1,5 @@
-// Both passes with an engine for dense attention of strided tensors (engine.hpp). Work lists are cut into calls, and
-// results are merged into states and sums. Our own kernels do what the engine cannot do, so that every list is done.
+// Both passes with an engine for dense attention of strided tensors (engine.hpp). Work lists are cut into calls of the
+// engine, whose results are merged into states and sums. Our own kernels compute what the engine cannot compute.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,9 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const Poll& poll);
 
-/// The most memory that these functions take; `shape` has all heads. attend_bytes() leaves out the engine's own
+/// Return the most bytes that these functions take; `shape` has all heads. attend_bytes() leaves out the engine's own
 /// workspace. attend_backward_bytes() includes one like that of cuDNN's kernels: float32 sums of dq (and, if query
-/// heads share keys, of dk and dv of each query head), and one number a row.
+/// heads share keys, of dk and dv of each query head), and one number per row and head.
 Index attend_bytes(const core::Shape& shape, Index rows);
 Index attend_backward_bytes(const core::Shape& shape, Index rows);
 

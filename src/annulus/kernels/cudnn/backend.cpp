@@ -1,4 +1,4 @@
-// The back end that tries cuDNN first. The device back end does what cuDNN does not do.
+// The back end that tries cuDNN first. The device back end computes what cuDNN cannot compute.
 #include <Kokkos_Core.hpp>
 #include <memory>
 

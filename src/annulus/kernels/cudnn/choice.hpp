@@ -1,4 +1,4 @@
-// Which calls cuDNN can take at all; our own kernels do all others.
+// Which calls cuDNN can compute, whatever their work lists; our own kernels compute all others.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace annulus::kernels::cudnn {
 
-/// Why our own kernels must do attend() of such a call; empty: cuDNN may do it. Examples: "cuDNN takes tensors of
-/// float16 and bfloat16, these are float32", "the same bits for any cut are asked for".
+/// Returns why our own kernels must compute such a call of attend(); empty: cuDNN may be able to compute it. Examples:
+/// "cuDNN takes tensors of float16 and bfloat16, these are float32", "the same bits for any cut are asked for".
 std::string why_not_attend(const Operands& operands, const State& state);
 
-/// The same for attend_backward(). "out is not available, or a gradient of the LSE is given": cuDNN computes delta from
-/// out.
+/// The same for attend_backward(). Example: "out is not available, or a gradient of the LSE is given", because cuDNN
+/// computes delta from out, without such a gradient.
 std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
                                     const BackwardOperands& operands, const GradientViews& gradients);
 

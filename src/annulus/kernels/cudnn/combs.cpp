@@ -14,17 +14,17 @@ using core::Band;
 using core::Run;
 using core::WorkItem;
 
-// The most pieces of an item: runs of queries times runs of keys. A zigzag rank with itself has 4. `block_cyclic`
-// ranks have hundreds of small pieces, for which calls do not pay.
+// The most pieces of an item: runs of queries times runs of keys. A zigzag rank's queries and own keys have 4 pieces.
+// With `block_cyclic` there are hundreds of pieces, each too small to be worth a call.
 constexpr Index most_pieces = 16;
 // The most segments in a call: CUDA allows 65,535 blocks in two of the three directions of a grid.
 constexpr Index most_segments = Index(1) << 15;
-// The next item may continue one of this many latest progressions.
+// A piece, or a line of pieces, may be added to one of this many latest ones; see joined().
 constexpr std::size_t most_open = 8;
 
-/// Calls visit(piece) for every run of queries and every run of keys of which these queries see some. Leaves out
-/// queries that see none of these keys, and keys that none of these queries sees. Returns false if the band hides what
-/// calls cannot hide.
+/// Calls visit(piece) for each pair of a run of queries and a run of keys of which these queries see some. Leaves out
+/// queries that see none of these keys, and keys that none of these queries sees. Returns false if the band hides keys
+/// that a call cannot hide.
 template <class Visit>
 bool for_each_piece(const core::WorkList& work, const WorkItem& item, const Visit& visit) {
   for (Index a = 0; a < item.query.runs; ++a) {
@@ -36,7 +36,7 @@ bool for_each_piece(const core::WorkList& work, const WorkItem& item, const Visi
       if (most < -item.band.right || least > item.band.left) continue;
       if (most > item.band.left) return false;
       if (least < -item.band.right) {
-        key.t -= item.band.right;  // from here on as with Band::upto
+        key.t -= item.band.right;  // with these comb indices, the band is Band::upto
         const Index hidden = std::max<Index>(0, key.t - query.t);
         query = {query.t + hidden, query.row + hidden * query.stride, query.stride, query.count - hidden};
         key.count = std::min(key.count, query.t + query.count - key.t);
@@ -57,7 +57,7 @@ bool for_each_piece(const core::WorkList& work, const WorkItem& item, const Visi
   return true;
 }
 
-/// What calls must have in common to become one, whatever their rows and heads.
+/// What calls must have in common so that they can become one call with more rows or heads.
 auto shape_of(const StridedCall& call) {
   return std::tuple(call.query.count, call.query.stride, call.key.count, call.key.stride, call.heads,
                     call.heads > 1 ? call.head_stride : 0, call.seen);
@@ -80,7 +80,7 @@ bool add_group(StridedCall& line, const StridedCall& piece) {
   return true;
 }
 
-/// Adds a line to `call` as one more segment with the same heads; false if it does not fit.
+/// Adds a line (pieces that add_group() has joined) to `call` as one more segment; false if it does not fit.
 bool add_segment(StridedCall& call, const StridedCall& line) {
   const auto heads_of = [](const StridedCall& c) {
     return std::tuple(c.groups, c.head_first, c.head_stride, c.kv_head, c.next_kv_head, c.next_key_row);
@@ -96,7 +96,7 @@ bool add_segment(StridedCall& call, const StridedCall& line) {
   return true;
 }
 
-/// Lets each of `parts` in turn continue one of the last few progressions (most_open), or otherwise begin a new one.
+/// Adds each of `parts` in turn to one of the last most_open results with add(), or otherwise begins a new result.
 template <class Add>
 std::vector<StridedCall> joined(const std::vector<StridedCall>& parts, const Add& add) {
   std::vector<StridedCall> made;

@@ -1,12 +1,12 @@
-// Turns work lists into calls of a library that has only dense attention on strided 4-D tensors. Dilation is a stride,
-// and all segments of a pair at one offset are one tensor, whose batch dimension holds the segments.
+// Turns work lists into calls of a library that has only dense attention on strided 4-D tensors. A dilation becomes a
+// stride. All segments of a pair with the same offset become one tensor, whose batch dimension holds the segments.
 //
 // Worked example: 16 rows, pair (8, 2), H = Hkv = 4, longnet: heads 0 and 1 have offset 0, heads 2 and 3 offset 1. The
 // list has 8 items of 4 queries and 4 keys, and they make two calls:
-//   rows 0 2 4 6 | 8 10 12 14, heads 0 1    first row 0, stride 2, next segment 8 rows on
-//   rows 1 3 5 7 | 9 11 13 15, heads 2 3    first row 1, likewise
-// A shorter last segment makes a call of its own. If a rank's rows are more than one run (zigzag), each run makes
-// calls, and states add up what a row sees in several calls.
+//   rows 0 2 4 6 | 8 10 12 14, heads 0 1    first row 0, stride 2, the next segment begins 8 rows later
+//   rows 1 3 5 7 | 9 11 13 15, heads 2 3    first row 1, otherwise the same
+// A shorter last segment makes a call of its own. If a rank's rows are several runs (zigzag), each pair of a run of
+// queries and a run of keys makes calls, and a row's state adds up what the row sees in several calls.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ namespace annulus::kernels::cudnn {
 
 using core::Index;
 
-/// The rows first, first + stride, ... (count of them) of segment 0. Each further segment begins `next` rows later.
+/// The rows first, first + stride, ... (`count` rows) of segment 0. Each further segment begins `next` rows later.
 struct SegmentRows {
   Index first = 0;
   Index stride = 1;
@@ -30,8 +30,8 @@ struct SegmentRows {
   bool operator==(const SegmentRows&) const = default;
 };
 
-/// Attention of `segments` segments and `groups` key/value heads at once. Every (query row, head) and every (key row,
-/// key/value head) of the call is in it once.
+/// Attention of `segments` segments and `groups` key/value heads at once. A call has every (query row, head) and every
+/// (key row, key/value head) only once.
 struct StridedCall {
   Index segments = 1;
   Index groups = 1;  ///< key/value heads
@@ -41,8 +41,8 @@ struct StridedCall {
   Index head_first = 0;
   Index head_stride = 1;  ///< from one of the groups * heads query heads to the next one
   Index kv_head = 0;
-  Index next_kv_head = 0;  ///< from group to group
-  Index next_key_row = 0;  ///< from group to group: packed blocks have rows of their own for every key/value head
+  Index next_kv_head = 0;  ///< how much larger kv_head is in the next group
+  Index next_key_row = 0;  ///< the same for key rows: packed rows of each key/value head are stored separately
   /// Query i sees key j if j <= i + *seen; empty: all queries see all keys.
   std::optional<Index> seen = {};
 
@@ -51,12 +51,12 @@ struct StridedCall {
   bool operator==(const StridedCall&) const = default;
 };
 
-/// A list as strided calls, and the items that cannot be such calls. All calls and the rest together let every query
-/// row of the list see what the list lets it see.
+/// A list as strided calls, and the items that cannot be such calls (`rest`). In all calls and the rest together, each
+/// query row sees exactly the keys that it sees in the list.
 struct CutList {
   std::vector<StridedCall> calls;
   core::WorkList rest;
-  std::string why_rest;  ///< why the first item of the rest is there: "rows in 12 x 12 pieces"
+  std::string why_rest;  ///< why its first item cannot be a call: "rows in 12 x 12 pieces"
 };
 CutList cut_into_calls(const core::WorkList& work);
 

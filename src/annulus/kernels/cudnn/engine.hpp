@@ -37,7 +37,7 @@ struct PlanShape {
 };
 
 /// Results are contiguous: out (batch, heads, queries, D) of PlanShape::type, natural LSE (batch, heads, queries) in
-/// float32. cuDNN 9.19 also has plans with out or gradients in float32, but these write 16-bit numbers all the same.
+/// float32. cuDNN 9.19 also has plans with out or gradients in float32, but these write 16-bit numbers, too.
 struct ForwardPointers {
   const void* q;
   const void* k;
@@ -46,7 +46,7 @@ struct ForwardPointers {
   float* lse;
 };
 
-/// out and lse are those of all keys that a row sees, in this call and others. Results are contiguous and of
+/// out and lse are results of all keys that a row sees, in this call and in others. Results are contiguous and of
 /// PlanShape::type: dq (batch, heads, queries, D), dk and dv (batch, kv_heads, keys, D).
 struct BackwardPointers {
   const void* q;
@@ -60,19 +60,19 @@ struct BackwardPointers {
   void* dv;
 };
 
-/// Whether there is a plan, and the memory on the device that it needs besides the tensors.
+/// Whether there is a plan, and the device memory that it needs besides the tensors.
 struct Prepared {
   std::string why_not = {};  ///< empty: there is a plan
   Index workspace_bytes = 0;
 };
 
-/// Runs on the execution space's stream, after what was launched there, and does not wait.
+/// Computes on the execution space's stream, after what was launched there, and does not wait.
 class Engine {
  public:
   virtual ~Engine() = default;
   /// Makes the plan of a shape, or finds it among those that were made before.
   virtual Prepared prepare(const PlanShape& shape) = 0;
-  /// These compute one call of a shape that was prepared. They throw Error(failure) with the library's words.
+  /// These compute one call of a shape that was prepared. They throw Error(failure) with the library's message.
   virtual void forward(const PlanShape& shape, const ForwardPointers& tensors, void* workspace) = 0;
   virtual void backward(const PlanShape& shape, const BackwardPointers& tensors, void* workspace) = 0;
 };

@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;  // the library, in which the headers look up functions
+void* cudnn_dlhandle = nullptr;  // the loaded library; cuDNN's headers look up functions in it
 }
 #endif
 
@@ -44,7 +44,7 @@ std::string trouble_of(const Call& call) {
   try {
     fe::error_t error = call();
     return error.is_good() ? "" : "cuDNN: " + error.get_message();
-  } catch (const std::exception& error) {  // for example a library that is missing
+  } catch (const std::exception& error) {  // for example if a library is missing
     return error.what();
   }
 }
@@ -119,7 +119,7 @@ class Builder {
   Graph& graph_;
 };
 
-/// Refuses what cuDNN's headers would refuse with messages that mean little to a user.
+/// Refuses shapes that cuDNN's headers would refuse with messages that a user does not understand.
 std::string why_no_plan(const PlanShape& shape) {
   constexpr Index most = std::numeric_limits<int>::max();
   if (shape.backward && shape.queries == 1 && shape.keys == 1) return "cuDNN has no gradients of one query and one key";
@@ -178,7 +178,7 @@ class Plans : public Engine {
   }
 
  private:
-  // How many plans are kept: more than one list of calls may need (most_shapes in attend.cpp), because all plans of a
+  // How many plans are kept. These are more than one list needs (most_shapes in attend.cpp), because all plans of a
   // list are prepared before the first one runs.
   static constexpr std::size_t most_kept = 256;
 
@@ -211,7 +211,7 @@ class Plans : public Engine {
     }
     prepared.why_not = trouble_of([&] {
       graph = std::make_shared<Graph>();
-      if (device_) {  // before nodes are added, because they copy these properties
+      if (device_) {  // before nodes are added, because nodes copy these properties
         graph->set_device_properties(device_)
             .set_sm_version(gpu_.compute_capability)
             .set_sm_count(gpu_.multiprocessors);

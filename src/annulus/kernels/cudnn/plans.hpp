@@ -1,5 +1,5 @@
-// cuDNN as an engine: one plan for each shape, chosen by cuDNN's heuristics and kept. The library is loaded when it is
-// first needed, so that the program also starts without it.
+// cuDNN as an engine: it has one plan for each shape, chosen by cuDNN's heuristics and kept. The library is loaded when
+// it is first needed, so that the program also starts without it.
 #pragma once
 
 #include <memory>
@@ -9,26 +9,26 @@
 
 namespace annulus::kernels::cudnn {
 
-/// Whether this build can use cuDNN.
+/// True if this build can use cuDNN.
 bool is_built();
 
-/// Why this process has no cuDNN: the build has none, or the library was not found. Empty if it has cuDNN.
+/// Returns why this process has no cuDNN: the build is without it, or the library was not found. Empty if it has cuDNN.
 std::string why_no_cudnn();
 
-/// "9.19.0". Empty if there is no cuDNN.
+/// The version of cuDNN, for example "9.19.0"; empty if there is no cuDNN.
 std::string cudnn_version();
 
-/// Plans for the GPU of this process, which run on a CUDA stream. Throws Error(usage) with why_no_cudnn(), and
-/// Error(failure) if cuDNN cannot be started.
+/// An engine for the GPU of this process, which computes on a CUDA stream. Throws Error(usage) with the text of
+/// why_no_cudnn() if that is not empty, and Error(failure) if cuDNN cannot be started.
 std::unique_ptr<Engine> make_engine(void* stream);
 
-/// A GPU that this machine need not have.
+/// A GPU that this machine need not have; the numbers are those of an H100 SXM.
 struct DescribedGpu {
   std::string json;  ///< cuDNN's description, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION
   int compute_capability = 90;
   int multiprocessors = 132;
 };
-/// Plans for such a GPU: prepare() says whether cuDNN has kernels for a shape; forward() and backward() throw.
+/// An engine for such a GPU: prepare() says whether cuDNN has kernels for a shape; forward() and backward() throw.
 std::unique_ptr<Engine> make_planner(const DescribedGpu& gpu);
 
 }  // namespace annulus::kernels::cudnn

@@ -1,8 +1,8 @@
-// Adds what a call of the library returns, contiguous tensors (batch, heads, rows, D), to our own results: out and LSE
-// to running softmax states, gradients to their sums. Also makes the LSE that the library's backward pass reads.
+// Adds the results of a call of the library, contiguous tensors (batch, heads, rows, D), to our own: out and LSE to
+// running softmax states, gradients to their sums. Also makes the LSE that the library's backward pass reads.
 //
 // A state holds l = sum 2^(s2 - m) and acc = sum 2^(s2 - m) v with an even integer m. Let
-// L = lse log2(e) = log2 sum 2^s2 over the keys of a call. These keys add 2^L to l, and 2^L out to acc, for m = 0. No
+// L = lse log2(e) = log2 sum 2^s2 over the keys of a call. If m = 0, these keys add 2^L to l, and 2^L out to acc. No
 // s2 is above L, so m' = max(m, the smallest even integer that is at least L) is large enough:
 //   l' = l 2^(m - m') + 2^(L - m')        acc' = acc 2^(m - m') + 2^(L - m') out
 #pragma once
@@ -18,18 +18,18 @@ namespace annulus::kernels::cudnn {
 
 using core::Index;
 
-/// Where the rows of a contiguous result (batch, heads, rows) belong. The library's batch dimension holds batch
-/// entries or the segments of one entry, so one of batch_step and segment_step is 0.
+/// Where the rows of a contiguous result (batch, heads, rows) belong in our tensors. The library's batch dimension
+/// holds batch entries or the segments of one entry, so one of batch_step and segment_step is 0.
 struct Places {
   Index batch = 1, heads = 1, rows = 1;  ///< extents of the result
   Index first_batch = 0, batch_step = 0;
-  Index first_row = 0, row_stride = 1, segment_step = 0, head_step = 0;  ///< head_step: rows from head to head
+  Index first_row = 0, row_stride = 1, segment_step = 0, head_step = 0;  ///< head_step: rows to the next head
   Index first_head = 0, head_stride = 1;
 
   Index vectors() const { return batch * heads * rows; }
 };
 
-/// Batch entry, row and head of vector `at` of a result.
+/// Batch entry, row and head, in our tensors, of vector number `at` of a result.
 struct Place {
   Index batch, row, head;
 
@@ -43,7 +43,7 @@ struct Place {
   KOKKOS_FUNCTION Index in(const core::TensorView& tensor) const { return number_of(tensor, batch, row, head); }
 };
 
-/// What a row's old and new sums are multiplied by.
+/// The factors by which a row's old and new sums are multiplied.
 struct Weights {
   float old_sums, new_sums;
 };
@@ -71,8 +71,8 @@ struct MergeSums {
   }
 };
 
-/// Adds the call's out to the accumulators. Does not read acc where its factor is 0, because that memory may hold
-/// anything.
+/// Adds the call's out to the accumulators. An accumulator whose factor is 0 is not read, because the memory of an
+/// empty state may contain anything.
 struct MergeNumbers {
   Places places;
   Index head_dim;
@@ -126,7 +126,7 @@ void launch_vectors(const char* label, const Body& body) {
   Kokkos::parallel_for(label, Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<Index>>(0, body.places.vectors()), body);
 }
 
-/// Calls body(vector, numbers) for all numbers of a result; of `vector`, only `at` is set. Does not wait.
+/// Calls body(vector, numbers) for all numbers of a result; does not wait. Of `vector`, body may use only `at`.
 template <class ExecSpace, class Body>
 void launch_numbers(const char* label, const Body& body) {
   const Places& places = body.places;

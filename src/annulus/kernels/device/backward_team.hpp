@@ -1,20 +1,20 @@
-// One team's work for gradients or statistics. Scores are computed again; with the LSE they give the probabilities. The
-// team owns a tile of rows of one side of an item (queries or keys), and goes through all rows of the other side tile
-// by tile. With i for owned rows, and j for rows of the other side ("rows met"):
+// One team's work for gradients or statistics. Scores are computed again; with the normalizers of the forward pass they
+// give the probabilities P. The team owns a tile of rows of one side of an item (queries or keys), and goes through the
+// rows of the other side ("rows met") tile by tile. X, X' are of owned rows, Y, Y' of rows met:
 //
-//   S = X Y^T      X, Y = Q, K if the team owns queries, K, Q if it owns keys; Q times scale log2(e), as in the
-//                  forward pass, so that scores have the same bits
-//   W = X' Y'^T    X', Y' = dO, V or V, dO
+//   S = X Y^T      X, Y = Q, K if the team owns queries, K, Q if it owns keys. Q is multiplied by scale log2(e), as in
+//                  the forward pass, so that scores have the same bits
+//   W = X' Y'^T    X', Y' = dO, V if the team owns queries, V, dO if it owns keys
 //   P = factor 2^(S - shift), 0 for hidden pairs (normalizer.hpp)  dS = P (output_scale W - delta)
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
-// Statistics need only S and E = 2^(S - shift). A query lists the keys of largest E, a key adds up factor * E per head.
+// Statistics need only S and E = 2^(S - shift). A query lists the keys of largest E, a key adds up factor * E per slot.
 //
-// Each sum adds one row after another, keys in descending and queries in ascending order, so its bits depend neither on
-// the tiles nor on where lists are cut. dq continues the sums that it finds in memory. dk and dv first add up each
-// block of queries, then add the block's sum to their own (GradientViews). If heads are not too large, a thread keeps
-// its sums, or a block's terms, in registers from first row to last (tile.hpp). Scores and dS are in registers, too.
-// Scratch memory holds pieces of X or X' and of Y or Y', and first P, then dS; for statistics it holds X, Y and E.
+// Each sum adds one row after another, keys in descending and queries in ascending order. dq continues the sums that it
+// finds in memory. dk and dv first add up a block of queries, then add the block's sum to their own (GradientViews). So
+// bits depend neither on tiles nor on where lists are cut, except those of dk and dv without begun_dk. If heads are not
+// too large, a thread keeps its sums, or a block's terms, in registers from first row to last (tile.hpp). Scores and dS
+// are in registers, too. Scratch memory holds pieces of X or X' and of Y or Y', and P, then dS; for statistics, E.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -89,7 +89,7 @@ class BackwardTeam {
 
  private:
   static constexpr bool owns_queries = owner == Owner::queries;
-  static constexpr int queries = owns_queries ? Tile::rows : Tile::met;  // the most queries of a tile
+  static constexpr int queries = owns_queries ? Tile::rows : Tile::met;  // the most in a tile
 
   // Scratch memory: own, met, weights; shift, factor, delta (of the query side); padding, so that own begins at a
   // multiple of 16 bytes; t, row, head of the owned rows and of the rows met; not_finite.
@@ -145,7 +145,7 @@ class BackwardTeam {
   KOKKOS_FUNCTION ItemRow owned_row(const core::WorkItem& item, Index number) const {
     return owns_queries ? work.query_of(item, number) : work.key_of(item, number);
   }
-  /// Row number 0, 1, ... of the rows met, in the order of additions: keys descending, queries ascending.
+  /// Row `number` of the rows met, in the order of additions: keys descending, queries ascending.
   KOKKOS_FUNCTION ItemRow met_row(const core::WorkItem& item, Index number) const {
     return owns_queries ? work.key_of(item, item.key.count - 1 - number) : work.query_of(item, number);
   }
@@ -155,7 +155,7 @@ class BackwardTeam {
     if constexpr (makes_gradients<Pass> && !owns_queries) return pass.sums.begun_dk.data != nullptr;
     return false;
   }
-  /// Returns the number of rows met in the tile that begins at `first`. If is_in_blocks(), they are all of one block.
+  /// Returns how many rows the tile that begins at `first` has. If is_in_blocks(), all of them belong to one block.
   KOKKOS_FUNCTION int tile_from(const core::WorkItem& item, Index first, Index all) const {
     const Index left = all - first;
     int low = 1, high = left < Tile::met ? int(left) : Tile::met;
@@ -169,7 +169,7 @@ class BackwardTeam {
     return low;
   }
   /// is_here: the last row of a tile ends a block. t: that row's comb index. If blocks do not continue in other lists,
-  /// a block is one tile if its terms are kept in memory, and three tiles if they are kept in registers.
+  /// a block is one tile if its terms are in memory, and three tiles if they are in registers.
   struct EndOfBlock {
     bool is_here;
     Index t;
@@ -185,7 +185,7 @@ class BackwardTeam {
     return end.is_here && (!is_in_blocks() || !is_hidden(c.tile.item.band, end.t, c.own_rows.t[i]));
   }
 
-  /// Returns a range of row numbers (met_row()) with all rows that the owned rows see, or that see the owned rows.
+  /// Returns a range of row numbers, as in met_row(), with all rows that see an owned row or are seen by one.
   KOKKOS_FUNCTION KeyRange met_by_owned(const Context& c) const {
     const core::WorkItem& item = c.tile.item;
     const core::Band& band = item.band;
@@ -214,8 +214,8 @@ class BackwardTeam {
     return rule(c.tile.item, score, owns_queries ? own_t : met_t, owns_queries ? met_t : own_t,
                 owns_queries ? c.own_rows.head[i] : c.met_rows.head[j]);
   }
-  /// True if (i, j) of a block lies beyond the tile. Only rules need this check, because they read tables at the pair's
-  /// row numbers.
+  /// True if (i, j) lies beyond the tile, as a thread's block may. Only rules need this check, because they read tables
+  /// at the pair's row numbers.
   KOKKOS_FUNCTION bool is_beyond(const Context& c, int count, int i, int j) const {
     return !std::is_same_v<Rule, PlainScores> && (i >= c.tile.count || j >= count);
   }
@@ -250,7 +250,7 @@ class BackwardTeam {
     look_up(c, c.own_rows, c.tile.count, owns_queries, [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
   }
 
-  /// The factor by which the owned rows, or the rows met, are multiplied for scores.
+  /// The factor by which owned rows (`owned`) or rows met are multiplied for scores: only queries have one.
   KOKKOS_FUNCTION T query_factor(bool owned) const { return owned == owns_queries ? score_factor : T(1); }
 
   KOKKOS_FUNCTION static auto rows_of(const core::TensorView& tensor, Index batch, const Rows& rows, int count,
@@ -304,8 +304,8 @@ class BackwardTeam {
     }
   }
 
-  /// Adds the terms of the rows met to dq, or to dk and dv. Every thread turns the scores that it computed into weights
-  /// and dS. The weights, and after them dS, use the same scratch memory.
+  /// Adds the terms of the rows met to dq, or to dk and dv. Each thread turns the scores that it has computed into
+  /// weights and dS. First the weights and then dS use the same scratch memory.
   KOKKOS_FUNCTION void add_gradients(const Context& c, int count, bool some_hidden, const EndOfBlock& end,
                                      typename Tile::Scores& scores, Sums& sums) const {
     const auto& operands = pass.operands;
@@ -347,8 +347,8 @@ class BackwardTeam {
       c.products.template for_each_chunk_of_terms<kept>(sums.dq_or_dk, levels_of(c, 0, end), add);
   }
 
-  /// Adds the rows met to the owned queries' lists, or to what the owned keys receive; one thread does each owned row.
-  /// After the first barrier all weights can be read, after the second the rows met can be replaced.
+  /// Adds the rows met to the owned queries' lists, or to what the owned keys receive. Each owned row has one thread.
+  /// After the first barrier all weights can be read; after the second one, the rows met can be replaced.
   KOKKOS_FUNCTION void add_statistics(const Context& c, int count, typename Tile::Scores& scores) const {
     c.products.for_each_score(count, scores, [&](int i, int j, T score) {
       const bool none = hidden(c, i, j) || is_beyond(c, count, i, j);

@@ -18,7 +18,7 @@ KOKKOS_INLINE_FUNCTION bool is_hidden(const core::Band& band, core::Index query_
   return query_t - key_t > band.left || key_t - query_t > band.right;
 }
 
-/// How many pairs of some queries and keys are visible: none (then this tile of keys need not be loaded), some, or all.
+/// How many (query, key) pairs of a tile are visible. With none, the rows of the other side need not be loaded.
 enum class Visible { none, some, all };
 
 KOKKOS_INLINE_FUNCTION Visible visible_of(const core::Band& band, CombRange queries, CombRange keys) {
@@ -49,7 +49,8 @@ struct KeyRange {
   Index end;
 };
 
-/// Rows of a map with comb indices from `first` to `last`; a limit beyond all comb indices limits nothing.
+/// Rows of a map with comb indices from `first` to `last`. These are often a comb index minus or plus Band::unbounded:
+/// such a limit, beyond all comb indices, has no effect.
 KOKKOS_INLINE_FUNCTION KeyRange rows_between(const DeviceWorkView& work, const core::RowMap& map, Index first,
                                              Index last) {
   constexpr Index beyond = core::Band::unbounded / 2;

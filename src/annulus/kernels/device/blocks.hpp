@@ -1,4 +1,4 @@
-// Small device functions that teams use.
+// Small functions of device code that several kernels use.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -15,10 +15,11 @@ DeviceRule<T>::DeviceRule(const CallRule& call, core::Index heads) {
   if (!rule.has_bias()) return;
   double unit = 1;
   if (rule.coordinates) {
-    constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // differences, with a sign, fit into a Coordinate
+    constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // so that a Coordinate can hold a difference with its sign
     unit = rule.coordinates->unit(bits);
     const core::Index rows = rule.coordinates->rows(), bytes = 2 * rows * core::Index(sizeof(Coordinate));
-    coordinates_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {  // kept: as slow as attend()
+    // Kept from call to call, because making them may take as long as attend().
+    coordinates_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {
       std::vector<Coordinate> coordinates;
       coordinates.reserve(std::size_t(2 * rows));
       for (core::Index row = 0; row < rows; ++row) {

@@ -1,4 +1,4 @@
-// Scores under a rule (kernels/score_rule.hpp) as teams change them, one (query, key) pair at a time:
+// Changes scores by a rule (kernels/score_rule.hpp), one (query, key) pair at a time:
 //   score = cap tanh(score / cap)           score and cap are in base 2 (times log2(e))
 //   score = score - slope of the head * dist(query row, key row)
 // Kernels are instantiated twice: for PlainScores, which adds no code to them, and for ChangedScores.
@@ -15,7 +15,7 @@
 
 namespace annulus::kernels::device {
 
-/// A score, and its derivative with respect to scale * q.k: 1 - tanh^2.
+/// A score, and its derivative with respect to scale * q.k: 1 - tanh^2 if there is a cap, otherwise 1.
 template <class T>
 struct ChangedScore {
   T score;
@@ -34,10 +34,10 @@ template <class T>
 struct ChangedScores {
   using Coordinate = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
 
-  T cap;               ///< times log2(e); 0: none
+  T cap;               ///< times log2(e); 0: no cap
   const T* slopes;     ///< of the tensors' query heads, times log2(e) and the unit of coordinates; null: no bias
-  core::Index exempt;  ///< number of rows at the start of a document that have no bias
-  /// (S, 2), whole numbers (Coordinates::whole); null: distances are those of row numbers.
+  core::Index exempt;  ///< pairs with one of this many first rows of a document have no bias
+  /// (S, 2), whole numbers (Coordinates::whole); null: distances are differences of row numbers.
   const Coordinate* coordinates;
 
   /// Changes the score of the query at comb index query_t of the item and the key at key_t. `head` is the query's head.
@@ -64,7 +64,7 @@ struct ChangedScores {
   }
 };
 
-/// Owner of a rule's tables in device memory.
+/// Holds a rule's tables in device memory.
 template <class T>
 class DeviceRule {
  public:

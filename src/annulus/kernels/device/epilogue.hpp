@@ -1,5 +1,5 @@
-// The work before and after the two passes, row by row. After the forward teams, running softmax states become out, lse
-// and normalizers. Before the backward teams delta is computed; after them, sums become gradients.
+// The work before and after the two passes, row by row. After the forward pass, running softmax states become out, lse
+// and normalizers. Before the backward pass, delta is computed; after it, sums become gradients.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -17,7 +17,7 @@
 
 namespace annulus::kernels::device {
 
-/// Vector number `at`, in memory order, of B * rows * heads vectors.
+/// Batch entry, row and head of vector number `at` of a contiguous tensor (B, rows, heads, D).
 struct VectorOf {
   Index at, batch, row, head;
 
@@ -36,8 +36,8 @@ struct ThreadNumbers {
   int first, step;
 };
 
-/// Returns how many threads work on one vector of `head_dim` numbers: one on hosts, on a GPU one per eight numbers.
-/// With a thread per number, the divisions by which a thread finds its vector would take too long.
+/// Returns how many threads work on one vector of `head_dim` numbers: one on hosts, and one per eight numbers on a GPU.
+/// With one thread per number, the divisions with which a thread finds its vector would take too long.
 template <class ExecSpace>
 int threads_of_vector(Index head_dim) {
   using Memory = typename ExecSpace::memory_space;
@@ -45,7 +45,7 @@ int threads_of_vector(Index head_dim) {
   return on_host ? 1 : int(core::ceil_div(head_dim, 8));
 }
 
-/// Calls body(vector, numbers) for the numbers of one thread, in one of B * rows * heads vectors.
+/// Calls body(vector, numbers) for the share of one vector that thread i has.
 template <class Body>
 struct OfThread {
   Body body;
@@ -58,7 +58,7 @@ struct OfThread {
   }
 };
 
-/// Calls body for all numbers of `vectors` vectors; does not wait.
+/// Calls body(vector, numbers) on all threads of `vectors` vectors (B, rows, heads); does not wait.
 template <class ExecSpace, class Body>
 void launch_numbers(const char* label, Index vectors, Index rows, Index heads, Index head_dim, const Body& body) {
   const int threads = threads_of_vector<ExecSpace>(head_dim);
@@ -66,7 +66,7 @@ void launch_numbers(const char* label, Index vectors, Index rows, Index heads, I
   Kokkos::parallel_for(label, all, OfThread<Body>{body, rows, heads, threads});
 }
 
-/// The same for all numbers of shape.batch * rows * shape.heads vectors; complete on return.
+/// The same for shape.batch * rows * shape.heads vectors; complete on return.
 template <class ExecSpace, class Body>
 void for_each_number(const char* label, const core::Shape& shape, Index rows, const Body& body) {
   launch_numbers<ExecSpace>(label, shape.batch * rows * shape.heads, rows, shape.heads, shape.head_dim, body);
@@ -87,13 +87,13 @@ struct Finish {
     const T* const acc = state.acc + vector.at * head_dim;
     const Index out = vector.in(to.out);
     for (Index d = numbers.first; d < head_dim; d += numbers.step)
-      store_number(to.out, out + d, empty ? T(0) : output_scale * (acc[d] / l) + T(0));  // no -0
+      store_number(to.out, out + d, empty ? T(0) : output_scale * (acc[d] / l) + T(0));  // + 0 turns -0 into 0
     if (numbers.first == 0) finish_row(vector);
   }
 
  private:
-  /// Writes lse = ln(l 2^(m - bias)), the entropy and the normalizer, with l = f 2^e, 1 <= f < 2. lse and normalizer
-  /// depend on the product l 2^m, not on l and m themselves.
+  /// Writes lse = ln(l 2^(m - bias)), the entropy and the normalizer. With l = f 2^e, 1 <= f < 2, the bits of lse and
+  /// normalizer depend on the product l 2^m only, not on l and m themselves.
   KOKKOS_FUNCTION void finish_row(const VectorOf& vector) const {
     const double l = double(state.l[vector.at]);
     const bool empty = l == 0;
@@ -125,7 +125,7 @@ void launch_finish(const State& state, const Finished& to, double output_scale) 
   });
 }
 
-/// delta = dout.out - dlse. dlse.data = nullptr: zeros. The vector lanes of one thread of a team work on one vector.
+/// delta = dout.out - dlse, where dlse counts as 0 if it has no data. The vector lanes of a thread share a vector.
 template <class ExecSpace, class T>
 struct Delta {
   using Policy = Kokkos::TeamPolicy<ExecSpace>;

@@ -1,16 +1,16 @@
-// One team's work in the forward pass: a tile of query rows of one head against all key rows of its item, tile by tile
+// One team's work in the forward pass: attention of a tile of query rows of one head to the item's keys, tile by tile
 // as in FlashAttention (Dao et al. 2022), with the online softmax (Milakov and Gimelshein 2018).
 //
-//   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2, changed by the rule; hidden scores are -inf
-//   m'                                    an even integer, at least m and all S_ij of the row
+//   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2, changed by the rule; -inf for hidden pairs
+//   m'                                    an even integer, at least m and the row's largest S_ij
 //   P   = 2^(S - m' + bias),  l = l 2^(m - m') + sum_j P_ij,  acc = acc 2^(m - m') + P V
 //
-// Keys come in descending order of t and are added one after another, and powers of two are exact. So results, like
+// Keys are added one after another in descending order of t, and powers of two are exact. So bits of results, like
 // those of the host kernel, do not depend on how keys are cut into tiles and calls (State).
 //
 // Scratch memory holds a piece of Q, a piece of K or V, and S. Each thread keeps its blocks of acc (tile.hpp) in
 // registers from the item's first key to its last. If a head is too large for that, acc stays in the State's memory,
-// and every tile of keys reads and writes it once.
+// and is read and written once for each tile of keys.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -34,7 +34,7 @@ template <class T>
 struct StatePointers {
   T* m;
   T* l;
-  T* score_sum;  // null: not wanted
+  T* score_sum;  // null: no entropy is wanted
   T* acc;
   Index rows;
   Index heads;
@@ -128,7 +128,7 @@ class ForwardTeam {
     T* s;
     T* m;       // shift of the sums so far
     T* new_m;   // shift from this tile of keys on
-    T* shrink;  // square root of 2^(m - new_m), which itself may be too small for a T; 0 for empty states
+    T* shrink;  // square root of 2^(m - new_m), because the power itself may underflow; 0 for empty states
     T* l;
     T* score_sum;
     T* part_m;  // largest score of a row in each of row_parts parts of the keys
@@ -170,20 +170,20 @@ class ForwardTeam {
     return RowsOf{count, factor, [=](int i) { return first + rows[i] * stride; }};
   }
 
-  /// Row number `position` of a map whose keys are taken in descending order of t.
+  /// Row number `position` of a map in descending order of t, the order in which keys are added.
   KOKKOS_FUNCTION CombRow key_at(const core::RowMap& keys, Index position) const {
     return work.row_of(keys, keys.count - 1 - position);
   }
 
-  /// Comb indices of the keys at positions first ... first + count - 1, which descend (any range if there is no mask).
+  /// Lowest and highest comb index of the keys at positions first ... first + count - 1. Without a band both are 0.
   KOKKOS_FUNCTION CombRange key_range(const Context& c, Index first, int count) const {
     const core::WorkItem& item = c.tile.item;
     constexpr Index unbounded = core::Band::unbounded;
-    if (item.band.left == unbounded && item.band.right == unbounded) return {0, 0};  // without looking up rows
+    if (item.band.left == unbounded && item.band.right == unbounded) return {0, 0};  // not used
     return {key_at(item.key, first + count - 1).t, key_at(item.key, first).t};
   }
 
-  /// Looks up `count` rows, row_of(0), row_of(1), ... Ends with a barrier, after which every thread can read them.
+  /// Writes rows row_of(0) ... row_of(count - 1) to `rows` and `ts`. Ends with a barrier: every thread can read them.
   template <class RowOf>
   KOKKOS_FUNCTION void look_up(const Context& c, int count, const RowOf& row_of, Index* rows, Index* ts) const {
     for (int i = c.team.team_rank(); i < count; i += c.team.team_size()) {
@@ -209,7 +209,8 @@ class ForwardTeam {
 
   KOKKOS_FUNCTION bool has_entropy() const { return state.score_sum != nullptr; }
 
-  /// s = Q K^T; hidden scores and the padding to a whole piece are -inf. Ends with a barrier, after all reads of K.
+  /// s = scores; those of hidden pairs and of the padding to a whole piece are -inf. Ends with a barrier: K is not read
+  /// after it.
   KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
     const TeamTile& tile = c.tile;
     typename Tile::Scores scores = {};
@@ -226,8 +227,8 @@ class ForwardTeam {
     c.team.team_barrier();
   }
 
-  /// Turns scores into weights and updates m, l and shrink; row_parts threads work on each row. After its last barrier
-  /// every thread can read the weights, and what load_chunk() loaded before.
+  /// Turns scores into weights and updates m, l and shrink; row_parts threads work on each row. After the last barrier
+  /// in it, every thread can read the weights and the rows that load_chunk() has loaded before.
   KOKKOS_FUNCTION void update_rows(const Context& c, int count) const {
     const int rows = c.tile.count;
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) {
@@ -246,7 +247,7 @@ class ForwardTeam {
     }
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) { weigh(c, count, part, i); });
     c.team.team_barrier();
-    // One thread per row adds its weights, key after key; the other threads go on to the products with V.
+    // One thread per row adds up the row's weights, key after key; other threads go on to the products with V.
     for (int i = c.team.team_rank(); i < rows; i += c.team.team_size()) {
       T sum = c.l[i] * c.shrink[i] * c.shrink[i];
       for (int j = 0; j < count; j += Tile::piece) {
@@ -259,7 +260,7 @@ class ForwardTeam {
     }
   }
 
-  /// Calls visit(piece) for all pieces of part `part` of row i's scores. A row has row_parts parts.
+  /// Calls visit(piece) for the pieces of row i's scores that are in part `part` of row_parts parts.
   template <class Visit>
   KOKKOS_FUNCTION void for_each_piece(const Context& c, int count, int part, int i, const Visit& visit) const {
     for (int j = part * Tile::piece; j < count; j += Tuning::row_parts * Tile::piece)
@@ -280,7 +281,7 @@ class ForwardTeam {
     return before == T(-INFINITY) ? T(0) : power_of_two((before - after) / 2);
   }
 
-  /// Adds weights times scores of row i to score_sum, key after key, before weights replace the scores.
+  /// Adds weight times score of each key to score_sum of row i, key after key, before weights replace the scores.
   KOKKOS_FUNCTION void add_scores(const Context& c, int count, int i) const {
     const T after = new_shift(c, i), shrink = shrink_of(c.m[i], after);
     const T* s = c.s + i * Tile::weight_stride;
@@ -291,7 +292,7 @@ class ForwardTeam {
     c.score_sum[i] = sum;
   }
 
-  /// Computes the weights of part `part` of row i.
+  /// Replaces the scores in part `part` of row i by weights. Part 0 also sets the row's new_m and shrink.
   KOKKOS_FUNCTION void weigh(const Context& c, int count, int part, int i) const {
     const T before = c.m[i], after = new_shift(c, i);
     for_each_piece(c, count, part, i, [&](Scores& in_memory) {
@@ -319,7 +320,7 @@ class ForwardTeam {
     });
   }
 
-  /// Needs no barrier: every thread stores the rows whose m and l it has computed itself.
+  /// Needs no barrier: each thread stores the rows whose m and l it has computed itself.
   KOKKOS_FUNCTION void store_rows(const Context& c) const {
     for (int i = c.team.team_rank(); i < c.tile.count; i += c.team.team_size()) {
       const Index at = state.at(c.tile.batch, c.query_row[i], c.tile.head);

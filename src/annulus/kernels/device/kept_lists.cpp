@@ -23,7 +23,7 @@ Index rounded(Index bytes) {
 struct Kept {
   std::string purpose;
   core::Buffer buffer;
-  std::weak_ptr<const void> source = {};  // of kept_form()
+  std::weak_ptr<const void> source = {};  // set by kept_form() only
 
   bool is_of(const std::shared_ptr<const void>& other) const {
     return !source.owner_before(other) && !other.owner_before(source);

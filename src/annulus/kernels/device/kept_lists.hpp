@@ -1,5 +1,5 @@
-// Keeps device memory for work lists, partial states and coordinates from call to call, because a GPU stops for every
-// allocation.
+// Keeps device memory for work lists, partial states and coordinates from call to call, because a GPU stops its work
+// for every allocation. Only one thread at a time may call these functions.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,12 @@
 
 namespace annulus::kernels::device {
 
-/// Returns a buffer of `bytes` or more that no other call uses: one of an earlier call for this purpose if it is large
-/// enough, otherwise a new one. It is free again when its last copy is destroyed. Only one thread may call.
+/// Returns a buffer of `bytes` or more that is not in use: one of an earlier call for this purpose if it is large
+/// enough, otherwise a new one. A buffer is in use as long as the caller has a copy of it.
 core::Buffer kept_memory(const std::string& purpose, core::Index bytes);
 /// The same for a work list.
 core::Buffer kept_list(core::Index bytes);
-/// A list's elements in such a buffer; complete on return.
+/// Copies a list's elements into such a buffer; complete on return.
 template <class Element>
 core::Buffer kept_copy(const std::vector<Element>& elements) {
   const auto bytes = core::Index(elements.size() * sizeof(Element));
@@ -24,13 +24,13 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
   core::copy_to_device(buffer.data(), elements.data(), bytes);
   return buffer;
 }
-/// Returns a buffer of `bytes` bytes that `fill` has filled from `source`, which must not change. If an earlier call
-/// had the same source and as many bytes, this is its buffer, otherwise a new one. A buffer is kept until the first
-/// call after its source is destroyed. A new buffer replaces those for the same purpose that are not in use.
+/// Returns a buffer of `bytes` bytes that `fill` has filled from `source`, which must not change. It is that of an
+/// earlier call with the same purpose, source and number of bytes, or otherwise a new one. A buffer is kept until the
+/// first call after its source is destroyed. A new buffer replaces those for the same purpose that are not in use.
 core::Buffer kept_form(const std::string& purpose, const std::shared_ptr<const void>& source, core::Index bytes,
                        const std::function<void(void* device)>& fill);
 
-/// Frees the buffers that no call uses. Kokkos calls this before it ends; others call it only between kernel calls.
+/// Frees the buffers that are not in use. Kokkos calls this before it ends; others call it only between kernel calls.
 void release_kept_lists();
 
 }  // namespace annulus::kernels::device

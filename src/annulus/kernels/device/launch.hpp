@@ -1,5 +1,5 @@
-// Launches the teams of both passes over a work list. These are templates of execution space and tuning, so that tests
-// can run every combination, for example the GPU's tuning on host threads.
+// Launches the teams of both passes over a work list. Execution space and tuning are template parameters, so that tests
+// can run every combination, for example a GPU's tuning on host threads.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -26,8 +26,8 @@ struct Launch {
   int team_size;
 };
 
-/// Launches all teams and polls until they are done. A GPU works while the host polls, so one launch is enough. On host
-/// threads a launch blocks the polling thread, so there the work is cut into several launches.
+/// Launches all teams and polls until they are done. A GPU works while the host polls, so one launch is enough. With
+/// host threads a launch returns only when it is done, so the work is cut into several launches, with polls between.
 template <class ExecSpace, class Tuning, class Kernel>
 void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
   core::require(launch.team_size >= Tuning::team_size, [&] {
@@ -50,8 +50,9 @@ void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
   }
 }
 
-/// Calls run(kept), where the constant `kept` is the number of chunks of a head whose sums stay in registers. It is the
-/// number of all chunks, rounded up to 1, 2 or 4, if `outputs` sums of so many chunks fit; otherwise 0.
+/// Calls run(kept), where the constant `kept` is the number of chunks of a head whose sums stay in registers. If the
+/// sums of all chunks fit, it is their number, rounded up to 1, 2 or 4; otherwise 0. `outputs`: 1 for O or dq, 2 for dk
+/// and dv.
 template <class Tuning, class T, int outputs, class Run>
 void with_kept(int head_dim, const Run& run) {
   using Tile = device::Tile<Tuning, T>;
@@ -69,7 +70,8 @@ void with_kept(int head_dim, const Run& run) {
   run(std::integral_constant<int, 0>());
 }
 
-/// attend() on ExecSpace, with teams of `team_size` threads. ExecSpace must reach the default execution space's memory.
+/// attend() on ExecSpace, with teams of `team_size` threads. ExecSpace must have access to the memory of the default
+/// execution space.
 template <class ExecSpace, class Tuning>
 void launch_attend(const core::WorkList& list, const Operands& operands, State& state,
                    const std::function<void()>& poll, int team_size) {
@@ -93,8 +95,8 @@ void launch_attend(const core::WorkList& list, const Operands& operands, State& 
   });
 }
 
-/// The same for attend_backward(), with one kernel for dq and one for dk and dv. Accumulators are the sums without the
-/// factors `scale` (dq, dk) and `output_scale` (dv).
+/// The same for attend_backward(), with one kernel for dq and one for dk and dv. The sums do not contain the factors
+/// `scale` (of dq and dk) and `output_scale` (of dv), by which finish_gradient() multiplies them.
 template <class ExecSpace, class Tuning>
 void launch_attend_backward(const core::WorkList& list, const core::Shape& shape, core::Precision precision,
                             const BackwardOperands& operands, const GradientViews& gradients,

@@ -1,4 +1,4 @@
-// Loads rows of a tensor into scratch memory, from their storage type to the accumulation type.
+// Loads rows of a tensor into scratch memory, and converts them from the storage type to T, the type of sums.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,7 +12,7 @@
 
 namespace annulus::kernels::device {
 
-/// True if rows of D numbers can be read in pieces of 16 bytes: in each tensor, rows begin and end at multiples of 16.
+/// True if all rows can be read in pieces of 16 bytes, because they begin and end at multiples of 16 bytes.
 inline bool have_whole_pieces(std::initializer_list<core::TensorView> tensors, int head_dim) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const core::TensorView& tensor) {
     const core::Index piece = 16 / core::Index(core::bytes_of(tensor.type));
@@ -28,7 +28,7 @@ template <int piece, int width, class Storage, class T, class Member, class RowA
 KOKKOS_INLINE_FUNCTION void load_pieces(const Member& team, int count, int available, T factor, const RowAt& row_at,
                                         T* to, int stride, core::Index* not_finite) {
   constexpr int across = width / piece, together = 4;
-  constexpr int most = 16 / int(sizeof(T)), part = piece < most ? piece : most;  // written at once
+  constexpr int most = 16 / int(sizeof(T)), part = piece < most ? piece : most;  // part: written at once
   static_assert(width % piece == 0);
   const int pieces = count * across, threads = team.team_size();
   for (int first = team.team_rank(); first < pieces; first += together * threads) {

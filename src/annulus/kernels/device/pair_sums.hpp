@@ -1,4 +1,5 @@
-// The operands and the sums of teams that add up gradients or statistics for the (query, key) pairs of an item.
+// The operands and the sums of a BackwardTeam, which adds up gradients or statistics of (query, key) pairs. Its
+// template parameter Pass is Gradients or, for statistics, Probabilities.
 #pragma once
 
 #include <type_traits>

@@ -1,5 +1,5 @@
-// The two products of both passes, as a team computes them: pieces of the operands are loaded into scratch memory, all
-// threads multiply their blocks, and sums are kept in registers or added up in memory.
+// The two products of both passes (tile.hpp), as a team computes them: it loads pieces of the operands into scratch
+// memory, each thread multiplies its blocks, and sums are in registers, or in memory if they do not fit there.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -29,8 +29,8 @@ struct Pairs {
 template <class Sees>
 Pairs(bool, Sees) -> Pairs<Sees>;
 
-/// Sums of owned rows in two levels (GradientViews). The sums of row i are at sums(i). If a block may continue in
-/// another list (`goes_on`), its sum so far is at begun(i). If ends(i), a block ends, and its sum joins sums(i).
+/// Sums of owned rows in two levels (GradientViews). The sums of row i are at sums(i). `goes_on`: a block may continue
+/// in another list; its sum so far is at begun(i). If ends(i), a block ends, and its sum is added to sums(i).
 template <class Sums, class Begun, class Ends>
 struct TwoLevels {
   bool goes_on;
@@ -51,11 +51,11 @@ struct Products {
   bool whole_pieces;        ///< what have_whole_pieces() returned for all operands
   int rows;                 ///< of the tile
   T* own;                   ///< scratch memory for pieces of owned rows: own_size numbers
-  T* met;                   ///< for pieces of rows met: met_size numbers
+  T* met;                   ///< for pieces of rows of the other side ("rows met"): met_size numbers
   T* weights;               ///< for scores, weights or dS: weight_size numbers
   core::Index* not_finite;  ///< becomes 1 if a number of V is not finite, in a tile with hidden pairs
 
-  /// sums += A B^T. Blocks may reach beyond the tile; what they compute there is not used.
+  /// sums += A B^T. A block may reach beyond the tile; its sums there are not used.
   template <class A, class B>
   KOKKOS_FUNCTION void add_scores(const RowsOf<T, A>& a, const RowsOf<T, B>& b, typename Tile::Scores& sums) const {
     for (int first = 0; first < head_dim; first += Tile::depth) {
@@ -95,7 +95,7 @@ struct Products {
     });
   }
 
-  /// Loads one chunk of `depth` rows of V, from row `first` on (fewer if fewer are left), into `met`.
+  /// Loads one chunk of `depth` rows of V, from row `first` on (fewer rows at the end of V), into `met`.
   template <class V>
   KOKKOS_FUNCTION void load_chunk(const RowsOf<T, V>& v, int chunk, int first, bool some_hidden) const {
     const int begin = chunk * Tile::columns, left = v.count - first;
@@ -104,8 +104,8 @@ struct Products {
         [&](int j) { return v.at(first + j) + begin; }, met, Tile::columns, some_hidden ? not_finite : nullptr);
   }
 
-  /// sums += weights V for one chunk. `is_loaded`: its first rows are in `met` already. A hidden pair has weight 0, but
-  /// 0 times infinity or NaN is NaN: if V has such a number, hidden pairs are left out one by one.
+  /// sums += weights V for one chunk. `is_loaded`: the chunk's first rows are in `met` already. A hidden pair has
+  /// weight 0, but 0 times infinity or NaN is NaN: if V has such a number, hidden pairs are left out one by one.
   template <class V, class Sees>
   KOKKOS_FUNCTION void add_chunk(const RowsOf<T, V>& v, int chunk, bool is_loaded, const Pairs<Sees>& pairs,
                                  Output& sums) const {
@@ -128,12 +128,12 @@ struct Products {
         else
           Tile::multiply_weights(sums[slot], w, columns, count);
       });
-      if (leave_out) team.team_barrier();  // sees() reads rows that will be overwritten
+      if (leave_out) team.team_barrier();  // sees() reads tables that are overwritten next
     }
   }
 
-  /// Calls body(chunk, sums) for all chunks of the head. The sums are kept in registers; or, if `kept` is 0, they are
-  /// read from memory at row_at(i) and written back.
+  /// Calls body(chunk, sums) for all chunks of the head. The sums are in registers. If `kept` is 0, they are in memory
+  /// at row_at(i) instead, and are read before the call and written back after it.
   template <int kept, class RowAt, class Body>
   KOKKOS_FUNCTION void for_each_chunk(Output* sums, const RowAt& row_at, const Body& body) const {
     if constexpr (kept > 0) {
@@ -150,8 +150,8 @@ struct Products {
     }
   }
 
-  /// Calls body(chunk, terms) for all chunks of the head. The terms are kept in registers; or, if `kept` is 0,
-  /// unfinished terms are read from memory, and afterwards written back or added to the sums.
+  /// Calls body(chunk, terms) for all chunks of the head. The terms are in registers. If `kept` is 0, the sum so far of
+  /// an unfinished block is read from memory before the call; afterwards it is written back or added to the sums.
   template <int kept, class To, class Body>
   KOKKOS_FUNCTION void for_each_chunk_of_terms(Output* terms, const To& to, const Body& body) const {
     if constexpr (kept > 0) {
@@ -167,14 +167,14 @@ struct Products {
       }
     }
   }
-  /// Adds the kept terms to the sums.
+  /// Adds the terms in registers to the sums of the rows whose block ends.
   template <int kept, class To>
   KOKKOS_FUNCTION void end_kept(Output* terms, const To& to) const {
     ANNULUS_UNROLL
     for (int chunk = 0; chunk < kept; ++chunk) end_terms(chunk, terms[chunk], to);
   }
 
-  /// Reads the kept sums from memory, or writes them back.
+  /// Reads the sums that stay in registers from memory. write_kept() writes them back.
   template <int kept, class RowAt>
   KOKKOS_FUNCTION void read_kept(Output* sums, const RowAt& row_at) const {
     ANNULUS_UNROLL

@@ -27,11 +27,12 @@ KOKKOS_INLINE_FUNCTION double power_of_two(double n) {
   return power;
 }
 
-/// Largest number of type T. (nvcc warns of std::numeric_limits inside device functions.)
+/// Largest number of type T. (nvcc warns about std::numeric_limits in device functions.)
 template <class T>
 constexpr T largest_number = sizeof(T) == 8 ? T(DBL_MAX) : T(FLT_MAX);
 
-/// The shift for a row whose largest score is `score`: 16 to 18 above it, at most the largest number.
+/// The shift for a row whose largest score is `score`: an even integer 16 to 18 above it (online_softmax.hpp says
+/// why), or the largest number if that is smaller.
 template <class T>
 KOKKOS_INLINE_FUNCTION T shift_above(T score) {
   constexpr T largest = largest_number<T>;

@@ -1,5 +1,5 @@
-// Teams of threads on an execution space, for the kernels of both passes. They are templates of the space, so that
-// tests can run the teams of a GPU without a GPU.
+// Teams of threads on an execution space, for the kernels of both passes. The space is a template parameter, so that
+// tests can run a GPU's kernels on host threads.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,7 +12,7 @@ struct Teams {
   using Member = typename Policy::member_type;
   using ScratchSpace = typename ExecSpace::scratch_memory_space;
 
-  /// Runs kernel(member) on the threads of `teams` teams with scratch memory; does not wait.
+  /// Calls kernel(member) on each thread of `teams` teams, which have scratch memory. Does not wait.
   template <class Kernel>
   static void launch(const char* label, const ExecSpace& space, int teams, int team_size, const Kernel& kernel) {
     Policy policy(space, teams, team_size);

@@ -1,16 +1,16 @@
 // A team's tile: where its numbers are in scratch memory, which ones a thread computes, and the two products of both
-// passes. `rows`: rows that the team owns; `met`: rows of the other side at a time (work.hpp). T: accumulation type.
+// passes. `rows`: rows that the team owns. `met`: rows of the other side in a tile (work.hpp). T: type of sums.
 //
 //   S = A B^T     rows x met       of A (rows x D) and B (met x D), `depth` numbers of each row at a time
 //   O += W V      rows x columns   of weights W (rows x met) and V (met x D), `depth` rows of V at a time, for one
 //                                  chunk of `columns` numbers of D after another
 //
-// So the size of scratch memory does not depend on D, and every thread has a block of scores. A GPU reads 16 bytes (a
+// So the size of scratch memory does not depend on D, and each thread has a block of scores. A GPU reads 16 bytes (a
 // "piece") as fast as one number: a block of 4 x 4 floats takes 8 such reads for 64 multiply-adds.
 //
 // Example: GpuTuning, float. 32 x 64 numbers are 8 x 16 blocks of 4 x 4, one for each of 128 threads. Thread 17 has
-// rows 4 5 6 7. It has columns 1 17 33 49 of the scores, so its neighbour reads the next rows of B, which are in other
-// memory banks. It has columns 4 5 6 7 (double: 2 3 34 35) of the output, so its neighbour reads the next pieces of V.
+// rows 4 5 6 7. Of the scores it has columns 1 17 33 49, so thread 18 reads the next rows of B, which are in other
+// memory banks. Of the output it has columns 4 5 6 7 (double: 2 3 34 35), so thread 18 reads the next pieces of V.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -22,7 +22,7 @@
 namespace annulus::kernels::device {
 
 /// Neighbouring numbers, read or written at once if they are 16 bytes or fewer. Numbers are written in pieces of one
-/// size and read in pieces of another: compilers on hosts must be told that such types may share memory.
+/// size and read in pieces of another: without may_alias, host compilers assume that these do not share memory.
 template <class T, int count>
 struct [[gnu::may_alias]] alignas(sizeof(T) * count) Numbers {
   T of[count];
@@ -33,7 +33,7 @@ KOKKOS_INLINE_FUNCTION Numbers<T, count> read(const T* from) {
   return *reinterpret_cast<const Numbers<T, count>*>(from);
 }
 
-/// The first address from here on that is a multiple of 16 bytes.
+/// Returns the first address at or after `from` that is a multiple of 16 bytes.
 template <class T>
 KOKKOS_INLINE_FUNCTION T* whole_piece(T* from) {
   const int beyond = int(reinterpret_cast<std::uintptr_t>(from) % 16);
@@ -46,10 +46,10 @@ struct Tile {
   static constexpr int block_rows = Tuning::block_rows, block_columns = Tuning::block_columns;
   static constexpr int piece = 16 / int(sizeof(T));
   static constexpr int depth = Tuning::depth_bytes / int(sizeof(T));
-  static constexpr int row_stride = depth + piece;   ///< of A and B
+  static constexpr int row_stride = depth + piece;   ///< of A and B; more than depth, so rows use different banks
   static constexpr int weight_stride = met + piece;  ///< of S and W
 
-  // Numbers of scratch memory.
+  // Sizes in scratch memory, in numbers of type T: a piece of A, one of B or V, and S or W.
   static constexpr int own_size = rows * row_stride;
   static constexpr int met_size = met * row_stride > depth* columns ? met* row_stride : depth* columns;
   static constexpr int weight_size = rows * weight_stride;
@@ -61,7 +61,7 @@ struct Tile {
   struct Block {
     T of[block_rows][block_columns];
   };
-  /// The largest number of blocks that a thread has of a product of `width` columns.
+  /// How many blocks of a product of `width` columns a thread has, at most.
   template <int width>
   static constexpr int slots = (rows / block_rows * (width / block_columns) - 1) / Tuning::team_size + 1;
 
@@ -82,15 +82,15 @@ struct Tile {
     }
   }
 
-  /// Returns which column of the scores is column c of a block. `block` is the block's position in its row of blocks.
+  /// Returns the column of the scores that is column c of a block. `block`: the block's position in its row of blocks.
   KOKKOS_FUNCTION static constexpr int score_column(int block, int c) { return block + c * (met / block_columns); }
   /// The same for outputs, with columns counted inside their chunk.
   KOKKOS_FUNCTION static constexpr int output_column(int block, int c) {
     return c / piece * (columns / block_columns * piece) + block * piece + c % piece;
   }
 
-  /// sum[r][c] += a_r . b_c over x < width, a multiple of the piece, one x after another. `a`: the block's first row,
-  /// `b`: the row of its first column.
+  /// sum[r][c] += a_r . b_c over x < width, one x after another; width is a multiple of `piece`. `a` points to the
+  /// block's first row of A, `b` to the row of B that is its first column.
   KOKKOS_FUNCTION static void multiply_rows(Block& sum, const T* a, const T* b, int width) {
     for (int x = 0; x < width; x += piece) {
       Numbers<T, piece> of_b[block_columns];
@@ -108,8 +108,8 @@ struct Tile {
     }
   }
 
-  /// sum[r][c] += sum over x < count of weights[r][x] v[x][c], one x after another. `weights`: the block's first row,
-  /// `v`: its first column.
+  /// sum[r][c] += sum over x < count of weights[r][x] v[x][c], one x after another. `weights` points to the block's
+  /// first row of W, `v` to its first column of V.
   KOKKOS_FUNCTION static void multiply_weights(Block& sum, const T* weights, const T* v, int count) {
     int x = 0;
     for (; x + piece <= count; x += piece) {
@@ -124,7 +124,7 @@ struct Tile {
     for (; x < count; ++x) add_row(sum, v + x * columns, [&](int r) { return weights[r * weight_stride + x]; });
   }
 
-  /// The same for only those pairs for which sees(r, x) holds.
+  /// The same, but only with the pairs for which sees(r, x) is true.
   template <class Sees>
   KOKKOS_FUNCTION static void multiply_seen(Block& sum, const T* weights, const T* v, int count, const Sees& sees) {
     for (int x = 0; x < count; ++x) {

@@ -1,4 +1,4 @@
-// Arrays stay in registers only if loops over them are unrolled. Only a GPU's compiler must be told to do so.
+// Arrays stay in registers only if loops over them are unrolled. Only compilers for GPUs need this pragma.
 #pragma once
 
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)

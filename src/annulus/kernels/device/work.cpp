@@ -34,8 +34,8 @@ DeviceWork::DeviceWork(const core::WorkList& work, Index batch, Owner owner, int
 }
 
 double DeviceWork::team_flops(const core::WorkItem& item, Index head_dim) const {
-  // Products, each of D multiplications and additions per (query, key). Forward: q.k and P v. Owner of queries: q.k,
-  // dout.v and dq. Owner of keys: q.k, dout.v, dk and dv.
+  // The number of products. Each takes D multiplications and D additions per (query, key) pair. Forward: q.k and P v.
+  // Owner of queries: q.k, dout.v and dq. Owner of keys: q.k, dout.v, dk and dv. Of the pairs of a band, we count half.
   const double products = owner_ == Owner::rows ? 2 : owner_ == Owner::queries ? 3 : 4;
   const Index met = owner_ == Owner::keys ? item.query.count * item.head_count : item.key.count;
   const double pairs = double(std::min<Index>(owned_rows(item, owner_), view_.tile_rows)) * double(met);
@@ -43,7 +43,7 @@ double DeviceWork::team_flops(const core::WorkItem& item, Index head_dim) const 
 }
 
 std::vector<Index> DeviceWork::launches(Index head_dim, double flops) const {
-  constexpr Index most_teams = Index(1) << 30;  // a league's size is an int
+  constexpr Index most_teams = Index(1) << 30;  // Kokkos counts the teams of a launch in an int
   std::vector<Index> ends;
   Index begin = 0;
   double left = flops;
@@ -56,7 +56,7 @@ std::vector<Index> DeviceWork::launches(Index head_dim, double flops) const {
     const Index item_end = i + 1 < items_.size() ? items_[i + 1].first_team : teams_;
     const double each = team_flops(items_[i].item, head_dim);
     for (Index team = items_[i].first_team; team < item_end;) {
-      // How many of the item's teams this launch still takes; at least one if the launch has none yet.
+      // How many more of the item's teams fit into this launch; at least one if the launch has none yet.
       const double fit = std::min(left / each, double(most_teams - (team - begin)));
       const Index least = team == begin ? 1 : 0;
       const Index take = std::min(std::max(Index(fit), least), item_end - team);

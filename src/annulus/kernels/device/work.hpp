@@ -1,10 +1,10 @@
 // A WorkList in the form that teams read: in device memory, with items cut into tiles of rows, one tile per team. A
-// team owns a tile of queries or keys, and goes through all rows of its item's other side, tile by tile. The team alone
-// writes the results of its rows, so that no addition must be atomic:
+// team owns a tile of queries or keys, and goes through the rows of its item's other side, tile by tile. Only this team
+// writes the results of its rows, so no addition needs to be atomic. What a team owns:
 //   Owner::rows      forward: query rows of one head
-//   Owner::queries   backward: (row, head) pairs, makes dq, or lists of top keys
-//   Owner::keys      backward: key rows, makes dk and dv, or what keys receive
-// Team numbers run through the items in order. Example: tiles of 32 rows, batch 2, one item of 70 query rows, 4 heads
+//   Owner::queries   backward: (row, head) pairs, for which it makes dq, or lists of top keys
+//   Owner::keys      backward: key rows, for which it makes dk and dv, or what keys receive
+// Teams are numbered item after item. Example: tiles of 32 rows, batch 2, one item of 70 query rows, 4 heads
 // and 50 keys: 2 * 4 * 3 = 24 teams own rows, 2 * 9 own its 280 queries, 2 * 2 own its keys.
 //
 // The queries of an item are its (row, head) pairs, rows first. Example: 3 rows and heads 2 and 5 are the queries
@@ -25,7 +25,7 @@ using core::Index;
 
 enum class Owner { rows, queries, keys };
 
-/// A run, and how many rows all runs of the list before it hold.
+/// A run, and the number of rows in all runs before it in the list.
 struct DeviceRun {
   core::Run run;
   Index rows_before;
@@ -37,7 +37,7 @@ struct DeviceItem {
   Index first_team;
 };
 
-/// Comb index and stored row of one row of a map.
+/// One row of a map: its comb index t and its stored row.
 struct CombRow {
   Index t;
   Index row;
@@ -54,18 +54,18 @@ struct ItemRow {
 struct TeamTile {
   core::WorkItem item;
   Index batch;
-  Index head;  ///< of the query rows; with Owner::queries and Owner::keys each row has its own
+  Index head;  ///< of all rows, with Owner::rows; otherwise each row has its own
   Index begin;
   int count;
 };
 
-/// Returns how many rows of an item its teams own together; with Owner::rows, how many for each head.
+/// Returns how many rows all teams of an item own together; with Owner::rows, all teams of one head of the item.
 KOKKOS_INLINE_FUNCTION Index owned_rows(const core::WorkItem& item, Owner owner) {
   if (owner == Owner::keys) return item.key.count;
   return owner == Owner::rows ? item.query.count : item.query.count * item.head_count;
 }
 
-/// For device code; DeviceWork owns the memory.
+/// The tables of a list, for device code. DeviceWork owns their memory.
 struct DeviceWorkView {
   const DeviceRun* runs;
   const DeviceItem* items;
@@ -75,7 +75,7 @@ struct DeviceWorkView {
   /// Row number `index` of the map, 0 <= index < map.count.
   KOKKOS_FUNCTION CombRow row_of(const core::RowMap& map, Index index) const;
   KOKKOS_FUNCTION ItemRow query_of(const core::WorkItem& item, Index number) const {
-    const Index position = number / item.head_count;  // a remainder would cost a GPU a second division
+    const Index position = number / item.head_count;  // the head without %, which would cost a GPU a second division
     const CombRow found = row_of(item.query, position);
     return {found.t, found.row, item.head_first + (number - position * item.head_count) * item.head_stride};
   }
@@ -89,15 +89,15 @@ struct DeviceWorkView {
   KOKKOS_FUNCTION TeamTile tile_of(Index team) const;
 };
 
-/// Owner of a list's copy in device memory.
+/// Holds a list's copy in device memory.
 class DeviceWork {
  public:
-  /// Copies the list; complete on return. Items without queries or keys get no team. `tile_rows`: how many rows a team
-  /// owns.
+  /// Copies the list; complete on return. Items without queries or keys get no team. `tile_rows`: the most rows that a
+  /// team owns.
   DeviceWork(const core::WorkList& work, Index batch, Owner owner, int tile_rows);
 
   const DeviceWorkView& view() const { return view_; }
-  /// The same tables in host memory, valid as long as this object lives.
+  /// The same tables as in view(), but in host memory. They are valid as long as this object lives.
   DeviceWorkView host_view() const { return {runs_.data(), items_.data(), view_.item_count, view_.tile_rows}; }
   Index teams() const { return teams_; }
 
@@ -144,11 +144,11 @@ template <Owner owner>
 KOKKOS_INLINE_FUNCTION TeamTile DeviceWorkView::tile_of(Index team) const {
   const DeviceItem& found = item_of(team);
   const core::WorkItem& item = found.item;
-  const Index heads = owner == Owner::rows ? item.head_count : 1;  // neighbouring teams have the same rows, other heads
+  const Index heads = owner == Owner::rows ? item.head_count : 1;  // successive teams: same rows, different heads
   const Index owned = owned_rows(item, owner), tiles = (owned + tile_rows - 1) / tile_rows;
   const Index number = team - found.first_team, rest = number / heads;
-  // The longest work comes first: if attention is causal, the last queries see the most keys, and the first keys are
-  // seen by the most queries.
+  // Teams with the most work come first: if attention is causal, the last queries see the most keys, and the first keys
+  // are seen by the most queries.
   const Index tile = owner == Owner::keys ? rest % tiles : tiles - 1 - rest % tiles;
   const Index left = owned - tile * tile_rows;
   return {item, rest / tiles, item.head_first + number % heads * item.head_stride, tile * tile_rows,
