@@ -59,7 +59,7 @@ WholeWeight WeightStream::get(Weight matrix) {
     core::require(handed_out_ < order_.size() && order_[handed_out_] == matrix,
                   [&] { return fmt::format("{} is asked for out of order", name_of(matrix)); });
   }
-  in_use_.clear();  // frees memory before more is allocated
+  in_use_.clear();  // frees memory before the next weight is allocated
   in_use_ = std::move(coming_);
   coming_.clear();
   for (Fetched& one : in_use_) {
@@ -67,7 +67,7 @@ WholeWeight WeightStream::get(Weight matrix) {
   }
   if (++handed_out_ < order_.size()) coming_ = fetch(order_[handed_out_]);
   WholeWeight weight{in_use_[0].matrix, {}};
-  if (in_use_.size() > 1) {  // a bias of n numbers is kept as n rows, but added as one row
+  if (in_use_.size() > 1) {  // a bias of n numbers is stored as n rows, but added as one row
     const Matrix& bias = in_use_[1].matrix;
     weight.bias = matrix_at(bias.data, bias.type, bias.columns, bias.rows);
   }

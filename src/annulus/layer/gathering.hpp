@@ -1,4 +1,4 @@
-// Fetches rows that other ranks keep, while this rank computes.
+// Fetches rows that other ranks keep while this rank computes.
 #pragma once
 
 #include <memory>
@@ -30,10 +30,10 @@ struct WholeWeight {
   Matrix bias;    ///< (1, out); empty if there is none, or if the caller did not ask for it
 };
 
-/// Returns one weight after another: a matrix and its bias. With fsdp, callers use weights in the order given to the
-/// constructor, the same on all ranks (collective). While one weight is in use, the next weight is gathered. A weight
-/// is freed after its use, so at most two are in memory. With other shardings, get() returns the weights that the rank
-/// keeps, in any order.
+/// Returns one weight after another: a matrix and its bias. With fsdp, callers must use weights in the order given to
+/// the constructor, which is the same on all ranks (collective). While one weight is in use, the next one is gathered.
+/// A weight is freed after its use, so at most two are in memory. With other shardings, the rank keeps what it needs,
+/// and get() returns weights in any order.
 class WeightStream {
  public:
   WeightStream(const LayerProblem& problem, const comm::Communicator& comm, const Weights& kept,

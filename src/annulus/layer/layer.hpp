@@ -1,4 +1,4 @@
-// The attention layer, which can be trained and whose work is divided among ranks:
+// An attention layer that can be trained. Ranks share its work:
 //   y = attention(rope(x wq + bq), rope(x wk + bk), x wv + bv) wo + bo
 // x, y, dx, dy and the target are (B, rows, E): this rank's rows in the order of its StoredRows, row-major, in memory
 // of the default execution space, with the problem's type. E is problem.width.
@@ -30,7 +30,7 @@ enum class InputGradient { wanted, unwanted };
 
 struct BackwardResult {
   core::Buffer dx;    ///< empty if it is unwanted
-  Weights gradients;  ///< of the kept() parts, in the problem's type; complete sums over all rows of all ranks
+  Weights gradients;  ///< gradients of the kept() parts, in the problem's type, summed over all rows of all ranks
   LayerMetrics metrics;
 };
 
@@ -38,9 +38,9 @@ struct Pass;
 
 class Layer {
  public:
-  /// `strategy` computes the attention. But with `tensor` sharding, each rank computes the attention of its heads on
-  /// its own. `strategy` and `comm` must outlive the layer. Collective. Throws the errors of check(), and of the
-  /// strategy's check_ranks() if these ranks lack what the strategy needs.
+  /// `strategy` computes the attention, except with `tensor` sharding: then each rank computes the attention of its
+  /// heads on its own. `strategy` and `comm` must outlive the layer. Collective. Throws the errors of check(), and of
+  /// the strategy's check_ranks() if these ranks lack what the strategy needs.
   Layer(LayerProblem problem, const strategies::Strategy& strategy, const comm::Communicator& comm);
 
   const LayerProblem& problem() const { return problem_; }
@@ -48,7 +48,7 @@ class Layer {
   const pattern::Partition& partition() const { return partition_; }
   const pattern::StoredRows& rows() const { return partition_[std::size_t(comm_.rank())]; }
 
-  /// Does not change `weights` and `x`. Collective. If a rank throws core::Error, other ranks wait for it for ever.
+  /// Does not change `weights` and `x`. Collective. If a rank throws core::Error, the other ranks wait forever.
   ForwardResult forward(const Weights& weights, const core::Buffer& x, const strategies::Progress& progress = {}) const;
 
   /// Gradients of sum(dy * y) with respect to x and every weight. The gradients of weights have the same bits with
@@ -57,7 +57,7 @@ class Layer {
                           const core::Buffer& dy, const strategies::Progress& progress = {},
                           InputGradient dx = InputGradient::wanted) const;
 
-  /// Returns the regression loss 1/(2 N) sum (y - target)^2, the same on every rank. N is B S E without the numbers of
+  /// Returns the regression loss 1/(2 N) sum (y - target)^2, the same on every rank. N is B S E minus the numbers in
   /// rows that do not exist (gaps between documents). These rows must be 0 in the target.
   /// Replaces `y` by the gradient of the loss, (y - target) / N. Sums are in float64, row by row; the ranks' sums are
   /// added in the order of the ranks. Collective.
@@ -70,7 +70,7 @@ class Layer {
   LayerProblem problem_;
   const strategies::Strategy& strategy_;
   const comm::Communicator& comm_;
-  comm::Communicator own_comm_;  // for the layer's own messages, which may be in flight while the attention exchanges
+  comm::Communicator own_comm_;  // for the layer's own messages: they may be in flight during those of the attention
   comm::Communicator alone_;     // this rank only; for the attention of its heads
   pattern::Partition partition_;
 };

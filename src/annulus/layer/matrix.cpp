@@ -37,7 +37,7 @@ void combine(const char* label, double keep, const Matrix& to, double factor, co
   });
 }
 
-/// For each row: writes the sum of (y - target)^2 to `sums`, then y = scale * (y - target).
+/// For each row: writes the sum of (y - target)^2 to `sums`, and replaces y by scale * (y - target).
 template <class Number>
 struct Distance {
   Number* y;

@@ -43,7 +43,8 @@ inline Matrix make_matrix(core::Buffer& owner, const char* purpose, core::DType 
 
 /// to = from, rounded to the type of `to`.
 void copy(const Matrix& from, const Matrix& to);
-/// Returns a contiguous matrix as a buffer of `type`: its own buffer `owner`, or a new one if it has another type.
+/// Returns a contiguous matrix as a buffer of `type`: its buffer `owner` or, if the matrix has another type, a new
+/// buffer.
 core::Buffer stored(const Matrix& matrix, const core::Buffer& owner, core::DType type, const char* purpose);
 /// to = value, for every element.
 void fill(const Matrix& to, double value);
@@ -53,7 +54,7 @@ void fill_rows(const Matrix& row, const Matrix& to);
 void add(const Matrix& from, const Matrix& to);
 /// to -= rate * from.
 void subtract_scaled(double rate, const Matrix& from, const Matrix& to);
-/// Returns the sum of (y - target)^2 in float64, row by row from left to right; then y = scale * (y - target).
+/// Returns the float64 sum of (y - target)^2, row by row from left to right. Replaces y by scale * (y - target).
 double squared_distance(const Matrix& y, const Matrix& target, double scale);
 
 }  // namespace annulus::layer

@@ -66,7 +66,7 @@ class WeightGradients {
  private:
   using Make = std::function<void(core::Interval rows, const Matrix& piece)>;
 
-  /// A bias of n numbers is kept as n rows, but computed as one row.
+  /// Returns a bias as one row: it is stored as n rows of one number, but computed as one row.
   static Matrix as_row(const Matrix& bias) { return matrix_at(bias.data, bias.type, bias.columns, bias.rows); }
 
   /// make(rows, piece) writes what this rank's rows contribute to rows `rows` of the gradient. `piece` is contiguous
@@ -170,7 +170,7 @@ BackwardResult backward(const Pass& pass, const Weights& weights, const core::Bu
     const Matrix all_x = work.gather_rows(x, owner, "gathered x");
     for (const Projection projection : all_projections) gradients.make(weight_of(projection), all_x, heads[projection]);
   }
-  // By rows, dx uses weights in backward_order(): the next weight is gathered while a gradient is summed over ranks.
+  // By rows, dx uses weights in backward_order(). While a gradient is summed over ranks, the next weight is gathered.
   auto order = all_projections;
   if (!pass.by_heads()) std::reverse(order.begin(), order.end());
   const auto make_gradients = [&](Projection projection) {

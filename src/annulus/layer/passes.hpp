@@ -15,7 +15,7 @@
 
 namespace annulus::layer {
 
-/// Returns the attention that a rank computes. With `tensor` this is the attention of its heads (maybe none).
+/// Returns the attention that a rank computes. With `tensor` this is the attention of its heads; a rank may have none.
 strategies::Problem problem_of(const LayerProblem& layer, int rank, int ranks);
 
 /// The arguments of a pass apart from its tensors; see Layer.
@@ -32,10 +32,10 @@ struct Pass {
 
   const LayerProblem& layer;
   const pattern::Partition& partition;           ///< rows of x and y on every rank
-  const strategies::Problem problem;             ///< the attention of this rank's heads
+  const strategies::Problem problem;             ///< the attention that this rank computes: problem_of()
   const pattern::Partition attention_partition;  ///< rows of the ranks in attention_comm
   const strategies::Strategy& strategy;          ///< computes the attention
-  const comm::Communicator& attention_comm;      ///< by heads: only this rank
+  const comm::Communicator& attention_comm;      ///< for messages of the attention; by heads: only this rank
   const comm::Communicator& comm;                ///< for messages of the layer itself
   const strategies::Progress& progress;
 };
@@ -64,7 +64,7 @@ class Work {
   /// Adds the other ranks' contributions to the gradient of a weight of K/V heads.
   void sum_shared(const Matrix& gradient);
 
-  /// The progress function for the attention; it also lets messages of the layer make progress.
+  /// The progress function for the attention. Each call also lets messages of the layer make progress.
   strategies::Progress progress();
   /// Copies the products' seconds and flops to `metrics`.
   void finish();

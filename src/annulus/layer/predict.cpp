@@ -21,7 +21,7 @@ class Sizes {
 
   Index stored(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.type)); }
   Index sums(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.sum_type())); }
-  /// Count of numbers, not bytes, in x, y, dx or dy with this many rows.
+  /// How many numbers (not bytes) x, y, dx or dy with this many rows has.
   Index rows_of_x(Index rows) const { return problem_.attention.shape.batch * rows * problem_.width; }
   /// Bytes of numbers that are computed as sums and then stored: one copy if sums have the storage type, otherwise two.
   Index summed_and_stored(Index numbers) const {
@@ -33,7 +33,7 @@ class Sizes {
     for (const Weight w : all_weights) numbers += kept(problem_, w, rank_, ranks_).count();
     return stored(numbers);
   }
-  /// Largest number of bytes of a weight in use and the next weight in `order`, both in memory at once (WeightStream).
+  /// Largest number of bytes that a weight in use and the next weight in `order` take together (WeightStream).
   Index gathered(const std::vector<Weight>& order, bool with_biases) const {
     if (problem_.sharding != Sharding::fsdp) return 0;
     Index most = 0, before = 0;
@@ -44,7 +44,8 @@ class Sizes {
     }
     return stored(most);
   }
-  /// Bytes of buffers in comm::reduce_scatter(). This rank's piece has `own` numbers, other pieces at most `largest`.
+  /// Bytes of the buffers in comm::reduce_scatter(): one piece arrives, one leaves and, with more than 2 ranks, the
+  /// next one is made. This rank's piece has `own` numbers, other pieces at most `largest`.
   Index pieces(Index own, Index largest) const { return ranks_ == 1 ? 0 : sums(own + largest * (ranks_ > 2 ? 2 : 1)); }
   /// Bytes of all pieces, this rank's own included, while the gradient of the largest matrix is summed.
   Index gradient_pieces() const {
@@ -81,7 +82,7 @@ class Sizes {
 
 /// Bytes of q and kv with `rows` rows.
 Index heads_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
-/// Bytes of dq and dkv with `rows` rows after the attention. If the memory of their sums is larger, they stay in it.
+/// Bytes of dq and dkv with `rows` rows after the attention. They stay in the memory of their sums if that is larger.
 Index gradients_bytes(const Problem& problem, Index rows) {
   const Index each = Index(std::max(core::bytes_of(problem.type), core::bytes_of(problem.precision)));
   return heads_bytes(problem, rows) / Index(core::bytes_of(problem.type)) * each;

@@ -5,8 +5,8 @@
 
 namespace annulus::layer {
 
-/// Peak bytes of one rank, as the memory ledger counts them. This is an upper bound. It is at most a few per cent too
-/// high if matrices are much larger than a chunk of rows.
+/// Predicted peak bytes of one rank, as the memory ledger counts them: upper bounds, which are at most a few per cent
+/// too high if matrices are much larger than a chunk of rows (Products::chunk_rows).
 struct MemoryPrediction {
   Index weights = 0;   ///< the weights that this rank keeps from start to end
   Index forward = 0;   ///< peak of the forward pass, including weights and x
@@ -14,7 +14,7 @@ struct MemoryPrediction {
   Index training = 0;  ///< peak of both passes, with the target in memory, too; the backward pass makes no dx
 };
 
-/// `partition` is the result of partition_of() for any number of ranks, `strategy` the strategy given to the layer.
+/// `partition`: the result of partition_of() for any number of ranks. `strategy`: the one given to the layer.
 MemoryPrediction predict_memory(const LayerProblem& layer, const strategies::Strategy& strategy,
                                 const pattern::Partition& partition, int rank);
 

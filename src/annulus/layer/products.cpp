@@ -14,7 +14,7 @@ namespace {
 // Floating-point operations in one call of gemm(). They take a second at 100 GFLOP/s, and two minutes without a BLAS.
 // This rank reports progress after each call, which is early enough for the ranks that wait for this rank.
 constexpr double flops_at_once = 1e11;
-constexpr Index least_rows = 128;  // with fewer rows, the other operand would be read too often
+constexpr Index least_rows = 128;  // with fewer rows of c per call, the other operand would be read too often
 
 template <class Number>
 using View =
@@ -78,7 +78,7 @@ void Products::multiply(Transposed a_transposed, Transposed b_transposed, const 
                         bool accumulate, const Matrix& c) {
   const bool across = a_transposed == Transposed::yes;
   const Index summed = across ? a.rows : a.columns;
-  // Divides the rows of c, too, because weights may be so large that even one chunk takes minutes.
+  // Also divides the rows of c among several calls: weights may be so large that even one chunk takes minutes.
   const Index step =
       std::max(least_rows, Index(flops_at_once / std::max(1.0, 2.0 * double(c.columns) * double(summed))));
   for (Index begin = 0; begin < c.rows; begin += step) {

@@ -1,6 +1,6 @@
 // Computes the products of a layer, y = x w + bias and its three gradients, by chunks of rows and for every storage
 // type. gemm() is the only function that calls a library's matrix product. It uses Kokkos Kernels, which use the
-// machine's BLAS. On CPUs that is OpenBLAS, if tools/setup built Kokkos Kernels. OpenBLAS uses OMP_NUM_THREADS
+// machine's BLAS. On CPUs this BLAS is OpenBLAS, if tools/setup built Kokkos Kernels. OpenBLAS uses OMP_NUM_THREADS
 // threads, as Kokkos does, unless OPENBLAS_NUM_THREADS is set. Measured with OpenBLAS: 96 float32 and 48 float64 GFLOP
 // per CPU second.
 #pragma once
@@ -26,12 +26,12 @@ struct ProductMetrics {
 };
 
 /// Each operand may have any storage type. Sums use the arithmetic type, and a result of another type is rounded once.
-/// Operands of other types are converted chunk by chunk (weights as a whole). So 16-bit storage needs additional
-/// memory only for a chunk and for a copy of the weight in use.
+/// Operands of other types are converted chunk by chunk, but weights as a whole. So tensors in 16 bits need additional
+/// memory only for a converted chunk and a converted copy of the weight in use.
 class Products {
  public:
-  /// This number is large enough for products at full speed. It is small enough for conversions to stay in the cache,
-  /// and for messages to be polled every few tens of milliseconds (1,024 x 1,024 weights: 45 ms at 96 GFLOP/s).
+  /// Large enough for products at full speed. Small enough that converted numbers stay in the cache, and that messages
+  /// are polled every few tens of milliseconds (1,024 x 1,024 weights: 45 ms at 96 GFLOP/s).
   static constexpr Index chunk_rows = 2048;
 
   /// `arithmetic` is float32 or float64. `poll` is called between chunks, because messages move only inside MPI calls;
@@ -43,9 +43,9 @@ class Products {
   /// dx = dy w^T, or dx += dy w^T with `accumulate`; dy is (rows, out), dx (rows, in). dx must have the arithmetic type
   /// if it accumulates.
   void input_gradient(const Matrix& dy, const Matrix& w, const Matrix& dx, bool accumulate);
-  /// dw = x^T dy, with x (rows, in), dy (rows, out), dw (in, out), which has the arithmetic type.
+  /// dw = x^T dy, with x (rows, in), dy (rows, out), dw (in, out). dw must have the arithmetic type.
   void weight_gradient(const Matrix& x, const Matrix& dy, const Matrix& dw);
-  /// db = sum of the rows of dy, with dy (rows, out), db (1, out), which has the arithmetic type.
+  /// db = sum of the rows of dy, with dy (rows, out), db (1, out). db must have the arithmetic type.
   void bias_gradient(const Matrix& dy, const Matrix& db);
 
   core::DType arithmetic() const { return type_; }

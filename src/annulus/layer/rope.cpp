@@ -9,7 +9,7 @@
 namespace annulus::layer {
 namespace {
 
-/// Rotates a pair of numbers in one stored row, by the same angle in all batch entries and heads.
+/// Rotates one pair of numbers of one stored row, in all batch entries and heads by the same angle.
 template <class Number>
 struct TurnRow {
   core::TensorView tensor;

@@ -1,4 +1,4 @@
-// Rotary position embedding: rotates pairs of numbers in every head's vector; the angles grow with the position.
+// Rotary position embedding: rotates pairs of numbers in every head's vector by angles that grow with the position.
 #pragma once
 
 #include "annulus/core/tensor_view.hpp"

@@ -13,7 +13,7 @@ namespace annulus::layer {
 using core::Index;
 using core::Rectangle;
 
-/// How weights are divided among ranks. All three compute the same numbers, apart from rounding.
+/// How weights are divided among ranks. All three ways give the same results, apart from rounding.
 /// none    every rank keeps all weights; gradients are summed over ranks, and every rank gets the sums
 /// fsdp    every rank keeps 1/P of every weight and gradient; a weight is gathered just before its use
 /// tensor  every rank has some heads, and the weights' columns (for wo: rows) that belong to these heads (Megatron-LM)
@@ -94,7 +94,7 @@ core::Interval query_heads(const LayerProblem& problem, int rank, int ranks);
 /// The K/V heads that these query heads read.
 core::Interval kv_heads(const LayerProblem& problem, int rank, int ranks);
 
-/// Allocates parts for reading from a file, and does not initialise them. The memory ledger counts them as `purpose`.
+/// Allocates the kept() parts of all weights, and does not initialise them. The memory ledger counts them as `purpose`.
 Weights make_weights(const LayerProblem& problem, int rank, int ranks, const std::string& purpose = "weights");
 
 }  // namespace annulus::layer

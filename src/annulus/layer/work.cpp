@@ -18,10 +18,10 @@ core::Interval keepers(const LayerProblem& problem, Index head, int ranks) {
   return found;
 }
 
-/// Sums the gradients of weights whose K/V heads several ranks keep. `gradient` (in, this rank's K/V heads * D), which
-/// is contiguous, has the contributions of this rank's query heads. The first rank that keeps a head adds the other
-/// ranks' contributions in the order of the ranks, and sends the sum to these ranks, so that all of them get the same
-/// bits. Returns how many bytes this rank sends; it receives as many. Collective.
+/// Sums the gradients of weights whose K/V heads several ranks keep. `gradient` (in, this rank's K/V heads * D) is
+/// contiguous. At first it has the contributions of this rank's query heads. The first rank that keeps a head adds the
+/// other ranks' contributions in the order of the ranks, and sends the sum to these ranks, so that all of them get the
+/// same bits. Returns how many bytes this rank sends; it receives as many. Collective.
 /// Worked example: 4 query heads and 2 K/V heads on 4 ranks: ranks 0 and 1 sum head 0, ranks 2 and 3 head 1.
 Index sum_shared_heads(const LayerProblem& problem, const comm::Communicator& comm, const Matrix& gradient) {
   const Index head_dim = problem.attention.shape.head_dim, rank = comm.rank();
@@ -40,7 +40,7 @@ Index sum_shared_heads(const LayerProblem& problem, const comm::Communicator& co
     // the columns of one head.
     const comm::RowBlock columns{
         gradient.data, gradient.rows, own.size(), head_dim * Index(core::bytes_of(gradient.type)), {index, index + 1}};
-    if (rank != ranks.begin) {  // the first rank that keeps the head sums up
+    if (rank != ranks.begin) {  // the first rank that keeps the head adds up the contributions
       shares_out.push_back({int(ranks.begin), columns});
       sums_in.push_back({int(ranks.begin), columns});
       bytes += columns.bytes();

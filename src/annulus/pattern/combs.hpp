@@ -10,9 +10,9 @@
 //   segment 8..9   offset 0 (heads 0, 1): row  8           offset 1 (heads 2, 3): row  9
 // Query row 6 of head 0, causal, thus sees rows 0 2 4 6 through this pair: comb indices t = 0 1 2 3.
 //
-// A window of dilation r cuts nothing: it has r combs in every document, at offsets 0 ... r - 1, and each comb runs
-// through the whole document. Every head has all r combs. A row sees a band of comb indices of its comb. Worked
-// example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7 10 ... and sees t = 1 2 3.
+// A window of dilation r does not cut documents into segments: each document has r combs, at offsets 0 ... r - 1, and
+// each comb runs through the whole document. Every head has all r combs. A row sees a band of comb indices of its comb.
+// Worked example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7 10 ... and sees t = 1 2 3.
 #pragma once
 
 #include <algorithm>
@@ -38,20 +38,20 @@ struct Comb {
 /// Comb indices [begin, end) whose rows lie in `rows`.
 Interval indices_within(const Comb& comb, Interval rows);
 
-/// An offset that some head uses in a pair, and its heads.
+/// An offset that at least one head uses in a pair, and the heads that use it.
 struct UsedOffset {
   Index offset = 0;
   HeadSet heads;
 };
 
-/// Returns the offsets of pair `pair` that at least one of `heads` heads uses, ascending. There are at most
-/// min(dilation, heads) such offsets. For a window, returns all offsets that have a row among a document's first
+/// Returns the offsets of pair `pair` that at least one of `heads` heads uses, ascending. With segments, there are at
+/// most min(dilation, heads) such offsets. For a window, returns all offsets that have a row among a document's first
 /// `rows` rows.
 std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads,
                                      Index rows = std::numeric_limits<Index>::max());
 
-/// Finds the combs of one pair that have rows in an interval. The r combs that a window of dilation r has in a document
-/// are not listed, because r may be 10^12, and an interval of a few rows has rows of only a few combs.
+/// Finds the combs of one pair that have rows in an interval. Keeps no list of the r combs that a window of dilation r
+/// has in a document, because r may be 10^12, and an interval of a few rows has rows of only a few combs.
 class PairCombs {
  public:
   PairCombs(const Pattern& pattern, Index pair, Index heads);
@@ -107,7 +107,7 @@ struct VisiblePart {
 std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
 
 /// Appends to `ranges` the comb indices that queries with indices `t` see through the band. These indices are extended
-/// to whole granules, because kernels count granules from the first row of all ranges together. `ranges` stay
+/// to whole granules, because kernels count granules as if all ranges were one range without gaps. `ranges` stay
 /// ascending and disjoint if `t` begins no earlier than in the previous call. If the caller exchanges the band's
 /// limits and passes indices of keys as `t`, the function appends the indices of the queries that see these keys.
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);

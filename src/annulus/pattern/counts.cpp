@@ -32,7 +32,8 @@ Count KeptCounts::in_segment(const PairHeads& heads, Index length, Index y) cons
   Count kept = 0;
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
     const Index offset = cuts[c];  // stands for all offsets of its class
-    // If some rows are not keys (Layout::keys), the segment is the whole sequence and r is 1: comb indices are rows.
+    // If some rows are not keys (Layout::keys), the segment is the whole sequence and r is 1. So comb indices are row
+    // numbers, as in keys_.
     const Count m = y / r + (offset < y % r);
     const Count t = core::intersect({0, length / r + (offset < length % r)}, keys_).size();
     kept += heads.heads_in(offset, cuts[c + 1]) * (causal_ ? m * (m + 1) / 2 : m * t);
@@ -57,13 +58,13 @@ Count limited_sum(Index rows, Index r, Index most) {
 
 Count KeptCounts::in_window(const Pair& pair, Index length, Index y) const {
   const auto& [left, right, first, viewers] = *pair.window;
-  const Index r = pair.dilation, some = std::min(first, length);
+  const Index r = pair.dilation, first_rows = std::min(first, length);
   // Row x sees itself, the window's rows before itself, and the document's first rows that lie before the window.
-  Count kept = y + limited_sum(y, r, left) + limited_sum(y - left, 1, some);
+  Count kept = y + limited_sum(y, r, left) + limited_sum(y - left, 1, first_rows);
   if (causal_) return kept;
   kept += limited_sum(length, r, right) - limited_sum(length - y, r, right);
   // If x < beyond, row x also sees the last `beyond` - x of the document's first rows, which lie after its window.
-  const Count beyond = std::max<Index>(0, some - right - 1), rest = beyond - std::min<Count>(y, beyond);
+  const Count beyond = std::max<Index>(0, first_rows - right - 1), rest = beyond - std::min<Count>(y, beyond);
   return kept + (beyond * (beyond + 1) - rest * (rest + 1)) / 2;
 }
 

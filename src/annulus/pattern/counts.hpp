@@ -23,8 +23,8 @@ class KeptCounts {
   explicit KeptCounts(const Layout& layout);
 
   /// Returns the number of kept (query, key, head) triples whose query is one of the given rows and lies in
-  /// Layout::queries. Counts the heads in Layout::share and one batch entry. Costs O(pairs (documents that the rows
-  /// touch + log documents)).
+  /// Layout::queries. Counts the heads in Layout::share and one batch entry. Takes O(pairs d + log documents) time for
+  /// each interval, where d is the number of documents that the interval touches.
   Count of(Interval rows) const;
   Count of(const StoredRows& rows) const;
   Count total() const { return of(Interval{0, documents_.back()}); }

@@ -10,8 +10,9 @@ class Cutter {
   Cutter(const KeptCounts& kept, bool causal, Interval document)
       : kept_(kept), causal_(causal), document_(document), last_(causal ? document.size() / 2 : document.size()) {}
 
-  /// The smallest m >= `from` for which the document's first m rows (if causal, first m and last m rows) have this much
-  /// work. Distances between cuts are mostly alike, so the search begins at the last distance and widens.
+  /// Returns the smallest m >= `from` for which the document's first m rows (if causal, first m and last m rows) have
+  /// at least this much work; last_ if there is none. Most distances between cuts are alike, so the search begins at
+  /// the last distance and widens.
   Index cut(Count work, Index from) {
     Index enough = std::min(last_, from + std::max<Index>(step_, 1)), below = from - 1;
     for (Index wider = 1; enough < last_ && taken(enough) < work; wider *= 2) {
@@ -43,7 +44,7 @@ class Cutter {
   const bool causal_;
   const Interval document_;
   const Index last_;
-  Index step_ = 0;  // distance of the last cut from the one before
+  Index step_ = 0;  // distance between the last cut and the cut before it
 };
 
 }  // namespace

@@ -87,17 +87,18 @@ class Dealer {
   std::vector<Count> room_below_level(Count work) const {
     std::vector<Count> sorted = loads_, shares;
     std::sort(sorted.begin(), sorted.end());
-    Count under_water = sorted.front(), level = 0;
+    Count work_below = sorted.front(), level = 0;
     for (std::size_t k = 1; k <= sorted.size(); ++k) {
-      level = (under_water + work + Count(k) - 1) / Count(k);
+      level = (work_below + work + Count(k) - 1) / Count(k);
       if (k == sorted.size() || level <= sorted[k]) break;
-      under_water += sorted[k];
+      work_below += sorted[k];
     }
     for (const Count load : loads_) shares.push_back(std::max<Count>(0, level - load));
     return shares;
   }
 
-  /// Deals in the order of the sequence. Each document goes to the rank p in whose part, shares[p], its middle lies.
+  /// Deals documents in the order of the sequence; rank p's share is shares[p]. Each document goes to the rank in whose
+  /// share its middle lies.
   template <class Size>
   void deal_runs(const DocumentIndices& some, const std::vector<Count>& shares, Size&& size) {
     Index rank = 0;
@@ -134,7 +135,7 @@ class Dealer {
     }
   }
 
-  /// The number of ranks, from this one on, that together have room for this much work.
+  /// Returns how many ranks, from `rank` on, are needed for this much work; a rest of at most grain_ does not count.
   Index ranks_needed(Index rank, Count work) const {
     Index needed = 1;
     for (; rank + 1 < ranks_ && work - room(rank) > grain_; ++rank, ++needed) work -= room(rank);
@@ -142,7 +143,7 @@ class Dealer {
   }
 
   /// Fills one rank after another up to F. A document begins at the next rank if it then lies on fewer ranks. This
-  /// leaves room on the rank before it, which other documents will fill; `spare` limits this room.
+  /// leaves room on the rank before, for documents that are dealt later. `spare`, the work of these, limits the room.
   void cut(const DocumentIndices& some, Count spare) {
     Index rank = 0;
     for (const std::size_t d : some) {

@@ -22,15 +22,15 @@ namespace annulus::pattern {
 /// is not torchscale, or with a causal mask.
 std::vector<core::FilledRuns> filled_keys(const Layout& layout, const StoredRows& queries);
 
-/// A pair for which torchscale writes rows of a document's output to wrong positions. torchscale joins segments that
-/// are padded to whole slots, so if r does not divide s, every segment except the first is shifted.
+/// A pair for which torchscale writes rows of a document's output to wrong positions. torchscale pads each segment to
+/// whole slots and joins the padded segments. So if r does not divide s, all segments except the first are shifted.
 struct Displacement {
   Index pair = 0;
-  Index document = 0;  ///< number of the document
-  Interval rows;       ///< of the document
+  Index document = 0;  ///< index in Documents
+  Interval rows;       ///< the document's rows
 };
-/// Returns the first document with such a pair, and its first such pair. Returns nothing if no document has one, as
-/// with other semantics.
+/// Returns the first document with such a pair, and its first such pair. Returns nothing if there is none, and with
+/// other semantics.
 std::optional<Displacement> find_displacement(const Pattern& pattern, const Documents& documents);
 
 }  // namespace annulus::pattern

@@ -83,7 +83,7 @@ StoredRows OrderedRoute::rows_from(int owner, int d) const {
   std::vector<Interval> rows;
   for (const std::size_t own : held_by_[std::size_t(owner)]) {
     const Interval document = pieces_[own].document;
-    // Returns where the document's first piece on this or a higher rank begins; the document's end without a piece.
+    // Returns where the document's first piece on this or a higher rank begins; if there is none, the document's end.
     const auto begin_of = [&](Index rank) {
       const auto found = std::partition_point(pieces_.begin(), pieces_.end(), [&](const SharedPiece& piece) {
         return piece.document.begin < document.begin || (piece.document == document && piece.rank < rank);
@@ -115,7 +115,7 @@ GradientHop OrderedRoute::step(int rank, int s) const {
   const int ranks = int(owners_.size());
   const auto carried = [&](int owner, int d) { return pieces_carried(owner, d); };
   core::require(!held_by_.empty(),
-                [] { return "rows of a document that do not follow one another from rank to rank have no order"; });
+                [] { return "a document's rows do not follow one another from rank to rank, so sums have no route"; });
   GradientHop hop;
   hop.next = wrap(rank + 1, ranks);
   hop.previous = wrap(rank - 1, ranks);

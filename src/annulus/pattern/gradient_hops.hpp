@@ -34,8 +34,8 @@ PackedRows sums_sent_forward(const PackedRows& next, const PackedRows& read);
 PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, const PackedRows& read);
 
 /// The route of sums whose terms are added in the same order for every number of ranks. The sums start at the owner,
-/// go up from rank to rank as far as any rank reads the rows, and return from there. Each rank on the way adds its
-/// terms to the sums that it receives, so a row never has two sums that must be added. `layout` has one pair.
+/// go up from rank to rank to the farthest rank that reads the rows, and return from there. Each rank on the way adds
+/// its terms to the sums that it receives, so two sums of the same row never have to be added. `layout` has one pair.
 /// Ranks compute with those rows of `readers` that are queries. In `readers` the rows of a document follow one another
 /// from rank to rank; otherwise step() throws. `owners` has those rows of `readers` whose sums travel. layout and
 /// owners are not copied.
@@ -47,7 +47,7 @@ class OrderedRoute {
   OrderedRoute(const Layout& layout, const Partition& readers, const Partition& owners);
 
   /// Returns step s = 0 ... P - 1, in which `rank` works on the rows of rank - s. `receive_forward` has the sums for
-  /// the rows of step s + 1.
+  /// the rows on which it works in step s + 1.
   GradientHop step(int rank, int s) const;
   /// Counts the (row, key/value head) pairs of a rank's own rows that other ranks read. Their sums leave the rank
   /// and return.

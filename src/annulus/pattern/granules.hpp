@@ -7,8 +7,8 @@
 // have k * spacing / r rows before the cut, a multiple of `granule`.
 //
 // Worked example: granules of 16, pairs (2048, 1), (4096, 2), (all, 4): spacing 64. A document of 1000 rows may be cut
-// at its rows 64, 128, ..., 960, and at its ends. With a pair (1000, 1) such cuts are impossible, because 1000 is no
-// multiple of 16 and granules of the second segment begin at row 1000.
+// at its rows 64, 128, ..., 960, and at its ends. With a pair (1000, 1) such cuts are impossible, because 1000 is not
+// a multiple of 16, and granules of the second segment begin at row 1000.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@
 
 namespace annulus::pattern {
 
-/// Returns why rows cannot be cut between granules; an empty text if they can be cut there, even at few rows only. The
-/// answer depends on the pattern alone, so that a document's rows are treated alike whatever other documents there
-/// are. Example: "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
+/// Returns why rows cannot be cut between granules; an empty text if they can be cut there, even if only at few rows.
+/// The answer depends on the pattern alone, so other documents do not change how a document's rows are treated.
+/// Example: "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
 std::string why_no_grid(const Pattern& pattern, Index granule);
 
 /// The cuts: rows at which a problem may be cut.
@@ -33,7 +33,7 @@ class CutGrid {
 
   /// The cut nearest to `row`; the lower one if two are equally near. A higher row never gives a lower cut.
   Index nearest(Index row) const;
-  /// Rows between neighbouring cuts of a document. If there are fewer rows in all, only the ends of documents are cuts.
+  /// Rows between neighbouring cuts of a document. If a document has fewer rows, only its ends are cuts.
   Index spacing() const { return spacing_; }
   /// Returns the largest number of rows between two neighbouring cuts. The ends of documents count as cuts.
   Index widest() const;

@@ -1,5 +1,5 @@
-// Plans which rank sends which rows to which rank in each hop, and where the sums of the rows' gradients go. Hops
-// consist of integers only, so one process can make, print and check the hops of every rank. Each hop is made only
+// Plans which rank sends which rows to which rank in each hop, and where the sums of the rows' gradients go. A plan
+// of hops has only integers, so one process can make, print and check the hops of every rank. Each hop is made only
 // when a caller asks for it.
 #pragma once
 
@@ -14,12 +14,12 @@ struct Hop {
   int receive_from = 0;
   PackedRows send;
   PackedRows receive;
-  bool send_own = true;  ///< true: `send` is taken from the rank's own rows; false: from the rows of the last hop
+  bool send_own = true;  ///< true: `send` is from own rows; false: from the rows that the hop before brought
 };
 
 /// Says which rows a rank receives at distance d = 1, 2, ..., and from which rank. If `direction` is -1, read + for -.
-///   neighbours  from rank - 1: the rows of rank - d that this rank or a rank farther from their owner reads. A row is
-///               carried to the rank at distance d from its owner only if a rank at distance d, d + 1, ... or `reach`
+///   neighbours  from rank - 1: the rows of rank - d that this rank or a rank farther from their owner reads. So a row
+///               is carried to distance d from its owner only if a rank at one of the distances d, d + 1, ..., `reach`
 ///               reads the row
 ///   owners      from rank - d: exactly the rows of rank - d that this rank reads
 enum class From { neighbours, owners };

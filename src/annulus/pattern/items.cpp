@@ -83,7 +83,7 @@ void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>&
     for (; run != all && run->t == piece.end; ++run) piece.end += run->count;
     core::require(piece.begin % granule == 0 && (piece.end % granule == 0 || ends_range(piece.end)), [&] {
       return fmt::format(
-          "rows {} to {}, every {}, are cut inside a granule of {}: they are number {} to {} of their comb",
+          "rows {} to {} in steps of {} are cut inside a granule of {} rows: they are rows {} to {} of their comb",
           comb.row(piece.begin), comb.row(piece.end - 1), comb.stride, granule, piece.begin, piece.end - 1);
     });
   }
@@ -160,7 +160,8 @@ class ItemMaker {
 
 /// Sum over t in `query` of the number of s in `key` with s <= t.
 Count causal_count(Interval query, Interval key) {
-  // Let f(m) = 1 + 2 + ... + m. The queries that see only a part of the keys see f(end) - f(begin) keys in all.
+  // Let f(m) = 1 + 2 + ... + m. The queries [b, e) that see only a part of the keys, which begin at k, see f(e - k) -
+  // f(b - k) keys in all.
   const auto f = [](Index m) { return m > 0 ? Count(m) * (m + 1) / 2 : Count(0); };
   const Index seen_fully = std::max<Index>(0, query.end - std::max(query.begin, key.end));
   const Interval partly = core::intersect(query, key);
@@ -200,7 +201,7 @@ void append_pair(const Layout& layout, Index i, const PairCombs& combs, const St
       done = segment.end;
       if (core::intersect(segment, key_hull).empty()) continue;
       const Index document = document_of(layout.documents, segment.begin).begin;
-      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // visit() cuts `held`
+      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // visit() clips it
       combs.visit(segment, held, [&](const UsedOffset& used, std::size_t) {
         items.append(comb_of(segment, pair.dilation, used.offset), document, used.heads);
       });
@@ -213,9 +214,10 @@ void append_pair(const Layout& layout, Index i, const PairCombs& combs, const St
 Interval viewers_of(const Pair& pair, const Layout& layout, Interval document, Interval rows) {
   const auto& [left, right, first, viewers] = *pair.window;
   const Index n = layout.documents.back(), r = pair.dilation;
-  const auto apart = [&](Index combs) { return combs > n / r ? n : combs * r; };
+  const auto distance = [&](Index comb_rows) { return comb_rows > n / r ? n : comb_rows * r; };
   rows = core::intersect(rows, document);
-  Interval all{rows.begin - (layout.pattern.causal ? 0 : apart(right)), rows.end + apart(left + layout.granule - 1)};
+  Interval all{rows.begin - (layout.pattern.causal ? 0 : distance(right)),
+               rows.end + distance(left + layout.granule - 1)};
   const bool in_first = rows.begin < document.begin + first;
   if (in_first || viewers > 0) all.end = document.end;
   if ((in_first && !layout.pattern.causal) || viewers > 0) all.begin = document.begin;

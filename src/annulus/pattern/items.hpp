@@ -1,4 +1,5 @@
-// Turns rows into work items. An item names rows of one comb: queries of a rank, and keys in a block that they may see.
+// Turns rows into work items. An item names rows of one comb: queries of a rank, and keys of a block that these queries
+// may see.
 #pragma once
 
 #include <limits>
@@ -30,10 +31,10 @@ struct Layout {
   Interval pairs{0, every_pair};   ///< pairs of the pattern to work on; the others count as if they picked no row
   Index granule = 1;               ///< comb rows added in one operation; rows are cut only where a CutGrid allows
   Interval queries{0, every_row};  ///< rows that are queries; the others are only keys
-  Interval keys{0, every_row};     ///< rows that are keys: all rows, but dense attention of one document may have fewer
-                                   ///< keys if it is not causal and its queries have no row numbers
+  Interval keys{0, every_row};     ///< rows that are keys: all rows, or fewer in dense attention of one document that
+                                   ///< is not causal and whose queries have no row numbers
 
-  /// Query heads that read one key/value head.
+  /// Number of query heads that read one key/value head.
   Index group() const { return heads / kv_heads; }
   Interval query_heads() const { return core::intersect(share, {0, heads}); }
   Interval used_pairs() const { return core::intersect(pairs, {0, Index(pattern.pairs.size())}); }
@@ -68,7 +69,7 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 ///
 /// `part` selects some of the keys that a row sees: Band::upto the keys up to the row itself, Band::after the keys
 /// after it (none if causal). Throws Error if queries or keys are cut inside a granule of the layout. But the end of a
-/// granule may be missing if its queries see no key of the list, or if no query of the list sees its keys.
+/// granule may be missing if the missing queries see no key of the list, or if no query of it sees the missing keys.
 ///
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}

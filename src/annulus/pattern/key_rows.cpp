@@ -5,17 +5,18 @@
 namespace annulus::pattern {
 
 KeyRows KeyRows::raw(const StoredRows& rows) {
-  std::vector<std::pair<Interval, Index>> places;
+  std::vector<std::pair<Interval, Index>> locations;
   for (std::size_t i = 0; i < rows.intervals().size(); ++i)
-    places.push_back({rows.intervals()[i], rows.stored_begin(i)});
-  return raw(std::move(places));
+    locations.push_back({rows.intervals()[i], rows.stored_begin(i)});
+  return raw(std::move(locations));
 }
 
-KeyRows KeyRows::raw(std::vector<std::pair<Interval, Index>> places) {
+KeyRows KeyRows::raw(std::vector<std::pair<Interval, Index>> locations) {
   // Sorts the intervals by rows, so that the runs of a comb ascend in their comb index.
-  std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
+  std::sort(locations.begin(), locations.end(),
+            [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
   KeyRows keys;
-  for (const auto& [interval, stored] : places) {
+  for (const auto& [interval, stored] : locations) {
     if (interval.empty()) continue;
     keys.owned_.push_back({interval, {{{{interval.begin, 1, interval.size()}, stored}}}});
     keys.count_ += interval.size();

@@ -28,9 +28,9 @@ class KeyRows {
   KeyRows() = default;
   /// A raw block that stores these rows.
   static KeyRows raw(const StoredRows& rows);
-  /// A raw block that stores intervals of rows, in any order. Each element of `places` is an interval and the stored
-  /// row at which the interval begins.
-  static KeyRows raw(std::vector<std::pair<Interval, Index>> places);
+  /// A raw block that stores intervals of rows, in any order. Each element of `locations` is an interval and the
+  /// stored row at which the interval begins.
+  static KeyRows raw(std::vector<std::pair<Interval, Index>> locations);
   /// A packed block that stores these packed rows.
   static KeyRows packed(const PackedRows& packed);
 

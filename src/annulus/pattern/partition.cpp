@@ -58,7 +58,7 @@ Partition zigzag_partition(const std::vector<Index>& documents, int ranks) {
   std::vector<std::vector<Interval>> rows(static_cast<std::size_t>(ranks));
   for (std::size_t d = 0; d + 1 < documents.size(); ++d) {
     const Index begin = documents[d], n = documents[d + 1] - begin;
-    for (Index c = 0; c < std::min(chunks, n); ++c) {  // if there are fewer rows than chunks, the first n have a row
+    for (Index c = 0; c < std::min(chunks, n); ++c) {  // if n < chunks, the first n chunks have one row each
       const Interval part = core::even_part(n, chunks, c);
       rows[std::size_t(std::min(c, chunks - 1 - c))].push_back({begin + part.begin, begin + part.end});
     }
@@ -89,8 +89,8 @@ StoredRows taken(const StoredRows& rows, Interval part) {
   std::vector<Interval> intervals;
   Index before = 0;  // rows before the interval
   for (const Interval& whole : rows.intervals()) {
-    const Index first = whole.begin - before;  // global row minus stored row
-    const Interval inside = core::intersect(whole, {part.begin + first, part.end + first});
+    const Index shift = whole.begin - before;  // global row minus stored row
+    const Interval inside = core::intersect(whole, {part.begin + shift, part.end + shift});
     if (!inside.empty()) intervals.push_back(inside);
     before += whole.size();
   }
@@ -133,7 +133,7 @@ StoredRows united(const Partition& partition, Interval ranks) {
 std::vector<Interval> stored_intervals(const StoredRows& whole, const StoredRows& part) {
   std::vector<Interval> stored;
   for (const Interval& rows : part.intervals()) {
-    // The last interval that begins at or before `rows` holds all these rows, because adjacent intervals are joined.
+    // The last interval that begins at or before `rows` holds all these rows, because they lie inside one interval.
     const auto& all = whole.intervals();
     const auto next = std::upper_bound(all.begin(), all.end(), rows.begin,
                                        [](Index row, const Interval& interval) { return row < interval.begin; });

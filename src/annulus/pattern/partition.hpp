@@ -12,7 +12,7 @@ namespace annulus::pattern {
 using core::Index;
 using core::Interval;
 
-/// How the sequence is divided among ranks.
+/// The ways in which the sequence can be divided among ranks.
 enum class PartitionKind { contiguous, zigzag, block_cyclic, documents };
 
 struct PartitionEntry {
@@ -23,13 +23,13 @@ struct PartitionEntry {
 /// Every partition with its name in the run file.
 inline constexpr std::array<PartitionEntry, 4> partition_table{{
     {PartitionKind::contiguous, "contiguous",
-     "rank p holds the p-th of P intervals of rows, lengths differ by at most one"},
+     "rank p holds the p-th of P intervals of rows, whose lengths differ by at most one"},
     {PartitionKind::zigzag, "zigzag",
-     "every document in 2 P chunks, rank p holds chunks p and 2P-1-p: balances causal work"},
+     "every document is cut into 2 P chunks, rank p holds chunks p and 2P-1-p: balances causal work"},
     {PartitionKind::block_cyclic, "block_cyclic",
      "blocks of block_size rows dealt to ranks in turn; for comparison only: it moves the most rows"},
     {PartitionKind::documents, "documents",
-     "whole documents dealt by work; only one that no rank has room for is cut, zigzag where causal"},
+     "whole documents, so that ranks have equal work; a document too large for a rank is cut (if causal: zigzag)"},
 }};
 
 std::string_view name_of(PartitionKind kind);
@@ -65,14 +65,14 @@ using Partition = std::vector<StoredRows>;
 int fullest(const Partition& partition);
 Index most_rows(const Partition& partition);
 
-/// Divides n rows among `ranks` ranks in order. The first n mod `ranks` ranks hold one row more, ranks beyond n none.
+/// Divides n rows among `ranks` ranks in order. The first n mod `ranks` ranks hold one row more than the others.
 Partition contiguous_partition(Index n, int ranks);
 
 /// Makes a block of ascending, disjoint intervals. Adjacent intervals are joined, and empty intervals are dropped.
 StoredRows joined(const std::vector<Interval>& ascending);
 
-/// Cuts every document into 2 P chunks, whose lengths differ by at most one. Rank p holds chunks p and 2P - 1 - p. A
-/// causal row t of a document costs t + 1, so the two chunks of a rank together cost the same on every rank.
+/// Cuts every document into 2 P chunks, whose lengths differ by at most one. Rank p holds chunks p and 2P - 1 - p. In
+/// dense causal attention row t of a document sees t + 1 keys, so all ranks have about the same work.
 Partition zigzag_partition(const std::vector<Index>& documents, int ranks);
 
 /// Cuts the rows into blocks of `block` rows. Block b is on rank b mod P.

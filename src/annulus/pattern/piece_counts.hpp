@@ -1,5 +1,5 @@
-// Counts, without listing rows, how many rows of an owner each rank reads, and how many each rank receives because it
-// or a farther rank reads them.
+// Counts how many rows of an owner each rank reads, and how many each rank receives because it or a farther rank reads
+// them. No rows are listed.
 //
 // A piece is the rows of one comb in one interval of an owner. Except in windows, a rank reads a piece completely or
 // not at all. So the rows that a rank reads of an interval are a set of the interval's few pieces, and intervals with
@@ -29,7 +29,7 @@ class PieceCounts {
  public:
   PieceCounts(const Layout& layout, const Readers& readers, int ranks, int direction, int reach);
 
-  /// Returns nothing if ranks may read a part of a piece (windows), or if an interval has over most_pieces pieces.
+  /// Returns nothing if ranks may read a part of a piece (windows), or if an interval has more than most_pieces pieces.
   std::optional<DistanceCounts> of(int owner, const StoredRows& rows, const Crossings& crossings);
 
  private:
@@ -42,7 +42,7 @@ class PieceCounts {
   /// Counts of one set of pieces. Sets are ordered by the farthest rank that reads them, the farthest first.
   struct Joined {
     Index read = 0, carried = 0;
-    bool changes = false;  ///< whether this set adds ranges to those of the sets before it
+    bool changes = false;  ///< whether this set adds ranges to the ranges of the sets before it
   };
   bool find_readers(int owner, Interval rows, const std::vector<std::vector<Interval>>& crossings);
   bool find_pieces(Index pair, Interval segment, Interval rows);

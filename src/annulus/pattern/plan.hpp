@@ -11,8 +11,8 @@ namespace annulus::pattern {
 /// consumer hold different rows. Costs O(owner's intervals x pairs x offsets), whatever the number of rows, because
 /// only a segment that crosses the end of an interval can hold rows of two ranks. A piece is the rows of one comb in
 /// one interval of the owner. A piece of a segment's comb is read as a whole (if causal, only if it is before some
-/// query of the consumer). Of a window's comb, only rows that some query sees are read, extended to whole granules:
-/// `left` comb rows before every interval of the consumer and `right` comb rows after it.
+/// query of the consumer). A window's comb is read as far as queries see it, extended to whole granules: `left` comb
+/// rows before every interval of the consumer and `right` comb rows after it.
 PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer);
 
 /// Returns the same rows, but the ranges are not reduced (strided_ranges.hpp): each range is a piece, or the part of a

@@ -5,7 +5,8 @@
 
 namespace annulus::pattern {
 
-/// last: the last numbers of the sequence. row: the numbers from `row` on. none: no numbers, so queries see all keys.
+/// last: queries are the last rows of the sequence. row: queries are the rows from `row` on. none: queries have no row
+/// numbers, so they see all keys.
 struct QueryOffset {
   enum class Kind { last, row, none };
   Kind kind = Kind::last;

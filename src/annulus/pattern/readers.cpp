@@ -144,11 +144,11 @@ void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval ow
       cuts.insert(cuts.end(), {one->rank, one->rank + 1});
   };
   const Index n = documents_end(), r = pair.dilation;
-  const auto apart = [&](Index combs) { return combs > n / r ? n : combs * r; };
+  const auto distance = [&](Index comb_rows) { return comb_rows > n / r ? n : comb_rows * r; };
   const auto& window = *pair.window;
-  const Index after = apart(window.left + layout_.granule - 1),
-              before = layout_.pattern.causal ? 0 : apart(window.right);
-  cut_out(core::intersect(viewers, {own.begin + apart(window.left), own.end + after}));
+  const Index after = distance(window.left + layout_.granule - 1),
+              before = layout_.pattern.causal ? 0 : distance(window.right);
+  cut_out(core::intersect(viewers, {own.begin + distance(window.left), own.end + after}));
   cut_out(core::intersect(viewers, {own.begin - before, own.end - before}));
 }
 
@@ -208,7 +208,8 @@ void Readers::append_window_key(const Pair& pair, Interval viewers, Interval own
   }
 }
 
-/// Appends which offsets of the segment have a row at the reader: -1 for all, or the intervals, of fewer than r rows.
+/// Appends which offsets of the segment have a row at the reader: -1 for all; otherwise the reader's intervals, each of
+/// which has fewer than r rows, or, if `coarse`, -3 for some offsets.
 void Readers::append_hits(Interval segment, Interval own, Index r, const StoredRows& reader, bool coarse,
                           std::vector<Index>& key) const {
   const std::size_t mark = key.size();

@@ -1,9 +1,9 @@
 // Finds the ranks that read an owner's rows, as runs. A run is a range of ranks that read the same rows.
 //
 // For one owner, the other ranks form few runs. A new run begins only at a rank where a segment that crosses the
-// owner's rows begins or ends, or where a document's rows do not go on at a neighbouring rank. So O(pairs) runs stand
-// for P readers. Owners that look alike (same length, same position in their segments) have the same runs. Worked
-// example: dense causal, P = 4, contiguous: for owner 1, the run {0} reads nothing, and {2, 3} reads all its rows.
+// owner's rows begins or ends, or where a document's rows do not continue on a neighbouring rank. So O(pairs) runs
+// stand for P readers. Owners that look alike (same length, same position in their segments) have the same runs. Worked
+// example: dense causal, P = 4, contiguous: the run {0} reads no rows of owner 1, and the run {2, 3} reads all of them.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace annulus::pattern {
 struct ReaderRun {
   Index begin = 0;
   Index end = 0;
-  StoredRows together;  ///< rows that stand for the rows of every rank of the run; if empty, the first rank's rows do
+  StoredRows together;  ///< stands for the rows of each rank of the run; if empty, the first rank's rows stand for them
 
   const StoredRows& rows(const Partition& readers) const {
     return together.count() > 0 ? together : readers[std::size_t(begin)];
@@ -26,10 +26,10 @@ struct ReaderRun {
 
 /// Says how to treat intervals with fewer rows than a dilation. In these, not every rank of a run reads every offset.
 ///   exact     every rank is a run of its own
-///   estimate  the first few ranks of a run, taken together, stand for every rank of it
+///   estimate  the rows of the first few ranks of a run, taken together, stand for every rank of the run
 enum class Runs { exact, estimate };
 
-/// FNV-1a of 64 bits, for the keys by which owners are compared.
+/// A hash like FNV-1a, but of whole numbers instead of bytes, for the keys by which owners are compared.
 struct HashKey {
   std::size_t operator()(const std::vector<Index>& key) const {
     std::uint64_t hash = 1469598103934665603u;

@@ -8,8 +8,9 @@ using core::wrap;
 
 namespace {
 
-constexpr std::size_t kept_owners = 4;       // Legs of this many owners stay in memory
-constexpr std::size_t named_intervals = 16;  // owners of more are not in classes_, because its keys grow as intervals^2
+constexpr std::size_t kept_owners = 4;  // Legs of this many owners stay in memory
+// Owners of more intervals are not in classes_, because its keys grow with the square of the number of intervals.
+constexpr std::size_t named_intervals = 16;
 
 }  // namespace
 

@@ -3,7 +3,7 @@
 // A rank passes on all rows that farther ranks read. So the rows carried (sent) to a rank are the rows that it reads
 // itself, joined with the rows carried beyond it. They are computed from the farthest rank back. Which rows are read
 // and which are carried changes at few distances only (readers.hpp). A leg is a range of distances without such a
-// change. For owners that look alike, rows are counted once; after that, counts are looked up. Rows are listed only
+// change. Owners that look alike have equal counts, so only the rows of one of them are counted. Rows are listed only
 // for hops that are executed or printed.
 #pragma once
 
@@ -25,7 +25,7 @@ class Routes {
   int ranks() const { return int(readers_.size()); }
   int direction() const { return direction_; }
 
-  // Number of (row, key/value head) pairs of an owner's rows: pairs that the rank at a distance reads, or receives.
+  // Return how many (row, key/value head) pairs of an owner's rows the rank at a distance reads, or receives.
   Index rows_read(int owner, int distance) const;
   Index rows_carried(int owner, int distance) const;
   /// True if the rank at a distance passes on exactly the rows that it received.
@@ -33,7 +33,7 @@ class Routes {
   /// The largest distance to which any row of any owner is carried.
   int farthest() const;
 
-  // The rows themselves; empty beyond the reach.
+  // Return these rows; no rows beyond the reach.
   PackedRows read(int owner, int distance) const;
   PackedRows carried(int owner, int distance) const;
   /// The rows that any rank up to this distance reads.
@@ -74,7 +74,7 @@ class Routes {
   const int direction_;
   const int reach_;
   mutable std::optional<PieceCounts> pieces_;  // it uses lookup_
-  mutable std::optional<Readers> lookup_;      // made at first use: a plan for thousands of ranks may not need it
+  mutable std::optional<Readers> lookup_;      // made at first use; a plan for thousands of ranks may not need it
   mutable std::vector<Owner> known_;
   mutable std::unordered_map<std::vector<Index>, std::unique_ptr<OwnerClass>, HashKey> classes_;
   mutable std::vector<std::unique_ptr<OwnerClass>> singular_;  // for owners with more intervals than named_intervals

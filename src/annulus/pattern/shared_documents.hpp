@@ -8,7 +8,7 @@
 
 namespace annulus::pattern {
 
-/// The rows of a document that one interval of a rank holds.
+/// The rows of a document that lie in one interval of a rank.
 struct SharedPiece {
   Interval document;
   Interval rows;

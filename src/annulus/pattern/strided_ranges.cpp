@@ -16,8 +16,8 @@ bool contains(const StridedRange& outer, const StridedRange& inner) {
 namespace {
 
 /// A range that can be sorted by comb. A comb is identified by its stride and by its rows modulo the stride.
-struct Placed {
-  explicit Placed(const StridedRange& range) : range(range), rest(range.first % range.stride) {}
+struct CombRange {
+  explicit CombRange(const StridedRange& range) : range(range), rest(range.first % range.stride) {}
   std::tuple<Index, Index, Index, Index> sort_key() const { return {range.stride, rest, range.first, -range.count}; }
 
   StridedRange range;
@@ -29,10 +29,10 @@ struct Placed {
 /// fast even if there is a range for every offset of a large dilation. If several ranges have the same single row, the
 /// range with the smallest stride stays.
 std::vector<StridedRange> without_nested(const std::vector<StridedRange>& ranges) {
-  std::vector<Placed> all(ranges.begin(), ranges.end()), combs;
-  std::sort(all.begin(), all.end(), [](const Placed& a, const Placed& b) { return a.sort_key() < b.sort_key(); });
+  std::vector<CombRange> all(ranges.begin(), ranges.end()), combs;
+  std::sort(all.begin(), all.end(), [](const CombRange& a, const CombRange& b) { return a.sort_key() < b.sort_key(); });
   std::vector<Index> strides;
-  for (const Placed& one : all) {
+  for (const CombRange& one : all) {
     if (strides.empty() || strides.back() != one.range.stride) strides.push_back(one.range.stride);
     if (combs.empty() || !contains(combs.back().range, one.range)) combs.push_back(one);
   }
@@ -40,15 +40,15 @@ std::vector<StridedRange> without_nested(const std::vector<StridedRange>& ranges
     return std::any_of(strides.begin(), strides.end(), [&](Index stride) {
       if (stride == range.stride || (range.count > 1 && range.stride % stride != 0)) return false;
       const std::tuple<Index, Index, Index, Index> last{stride, range.first % stride, range.first, 0};
-      const auto next =
-          std::partition_point(combs.begin(), combs.end(), [&](const Placed& one) { return one.sort_key() <= last; });
+      const auto next = std::partition_point(combs.begin(), combs.end(),
+                                             [&](const CombRange& one) { return one.sort_key() <= last; });
       if (next == combs.begin()) return false;
       const StridedRange& outer = (next - 1)->range;
       return contains(outer, range) && (outer.count > 1 || outer.stride < range.stride);
     });
   };
   std::vector<StridedRange> kept;
-  for (const Placed& one : combs) {
+  for (const CombRange& one : combs) {
     if (!is_nested(one.range)) kept.push_back(one.range);
   }
   return kept;
@@ -60,7 +60,7 @@ std::vector<StridedRange> reduce(std::vector<StridedRange> ranges) {
   std::erase_if(ranges, [](const StridedRange& range) { return range.count == 0; });
   if (ranges.empty()) return ranges;
   if (ranges.size() == 1) {
-    if (ranges[0].count == 1) ranges[0].stride = 1;  // a single row is its own span
+    if (ranges[0].count == 1) ranges[0].stride = 1;  // by the second rule: one row is its span
     return ranges;
   }
   std::vector<StridedRange> kept = without_nested(ranges);

@@ -36,14 +36,14 @@ bool contains(const StridedRange& outer, const StridedRange& inner);
 std::vector<StridedRange> reduce(std::vector<StridedRange> ranges);
 
 /// Returns the rows that `part` and `range` have in common. The result is empty if there are none. It is also empty if
-/// the stride of `range` does not divide the stride of `part`, because the common rows may then have gaps in `part`.
+/// the stride of `range` does not divide the stride of `part`: the common rows may then not be consecutive in `part`.
 StridedRange common(const StridedRange& part, const StridedRange& range);
 
 /// Returns the rows of `ranges` that are in no range of `others`. All ranges have the same stride. The ranges of each
 /// list are disjoint.
 std::vector<StridedRange> difference(const std::vector<StridedRange>& ranges, std::vector<StridedRange> others);
 
-/// Number of rows in all ranges, which is the number in a message. A row in two ranges counts twice.
+/// Number of rows in all ranges, as a message has them. A row in two ranges counts twice.
 Index row_count(const std::vector<StridedRange>& ranges);
 
 /// The rows of one owner interval that a block holds, head by head.
@@ -53,7 +53,7 @@ struct OwnerInterval {
   bool operator==(const OwnerInterval&) const = default;
 };
 
-/// True if none of its heads has a range.
+/// True if no head of the interval has a range.
 bool is_empty(const OwnerInterval& owned);
 
 /// Content of a message, in this order: owner intervals, ascending and disjoint; in each interval its heads; in each

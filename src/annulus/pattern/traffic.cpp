@@ -12,9 +12,9 @@ namespace {
 
 using core::wrap;
 
-constexpr std::size_t affordable_kinds = 2000;  // kinds of owners to evaluate one by one; each takes some 0.1 ms
+constexpr std::size_t affordable_kinds = 2000;  // kinds of owners to evaluate one by one; each takes about 0.1 ms
 
-/// Counts of the sums for an owner's rows that leave the ranks of a run. The rows reach the last rank of the run last.
+/// Counts of the sums for an owner's rows that leave the ranks of a run. The last rank is the one that rows reach last.
 struct Leaving {
   Index inside = 0;   ///< rows whose sums each rank but the last passes on to the next rank of the run
   Index forward = 0;  ///< rows whose sums the last rank passes on to the next run
@@ -66,7 +66,7 @@ struct Sums {
     messages.add(begin, end, rows > 0 ? 1 : 0);
     largest = std::max(largest, rows);
   }
-  /// Adds the sums of owner q's rows that leave the run [begin, end). The rows go through the run in this direction.
+  /// Adds the sums of owner q's rows that leave the run [begin, end). The rows go through the run in `direction`.
   void leave(Index q, Index begin, Index end, Index direction, const Leaving& rows) {
     const Index last = direction > 0 ? end - 1 : begin;
     const Index shift = direction > 0 ? 0 : 1;

@@ -1,7 +1,7 @@
 // Counts what every rank receives in each kind of exchange, for any P, without looking at each pair of ranks.
 //
-// For each owner, counts are added to runs of ranks that read the same rows (readers.hpp), by difference arrays, and
-// not to P single ranks. Owners that look alike are evaluated once.
+// For each owner, counts are added by difference arrays to runs of ranks that read the same rows (readers.hpp), not to
+// each of P ranks. Only one of several owners that look alike is evaluated.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-/// How good the counts are.
+/// How accurate the counts are.
 ///   exact      the numbers that the hops of all ranks have
 ///   estimate   intervals have fewer rows than a dilation, so that not every rank reads every offset; or there are too
 ///              many kinds of owners, so that owners that differ little are counted as equal

@@ -5,7 +5,7 @@
 namespace annulus::pattern {
 namespace {
 
-constexpr double affordable_work = 1 << 21;  // evaluations of an interval: some seconds on one core
+constexpr double affordable_work = 1 << 21;  // evaluations of an interval that take some seconds on one core
 
 /// The largest number of intervals of one rank in one segment.
 Index intervals_of_segment(const Layout& layout, const Partition& partition) {
@@ -35,15 +35,16 @@ bool is_shared(const Documents& documents, const Interval& rows) {
 
 bool is_affordable(const Layout& layout, const Partition& partition) {
   const double ranks = double(partition.size()), pairs = double(layout.used_pairs().size());
-  double questions = 0, cubes = 0;
+  double evaluations = 0, cubes = 0;
   for (const StoredRows& rows : partition) {
     const double shared = double(std::count_if(rows.intervals().begin(), rows.intervals().end(),
                                                [&](const Interval& one) { return is_shared(layout.documents, one); }));
-    questions += shared * std::min(ranks, 4 * shared * pairs + 4);
+    evaluations += shared * std::min(ranks, 4 * shared * pairs + 4);
     cubes += shared * shared * shared;
-    if (questions > affordable_work && cubes > affordable_work / 2) return false;
+    if (evaluations > affordable_work && cubes > affordable_work / 2) return false;
   }
-  return questions > affordable_work || questions * double(intervals_of_segment(layout, partition)) <= affordable_work;
+  return evaluations > affordable_work ||
+         evaluations * double(intervals_of_segment(layout, partition)) <= affordable_work;
 }
 
 Traffic dense_traffic(const Layout& layout, const Partition& partition) {

@@ -45,13 +45,13 @@ struct LseFindings {
 /// The numbers of a pass for every rank, and for every rank and hop. They are complete on rank 0.
 struct PassMeasurements {
   Index hops = 1;      ///< number of hops; hop 0 is the work on a rank's own rows
-  double seconds = 0;  ///< of the slowest rank
+  double seconds = 0;  ///< wall time of the slowest rank
   std::vector<store::Column> per_rank;
   std::vector<store::Column> per_hop;
   std::optional<store::Column> per_sender;  ///< bytes from each rank; empty with more than 1024 ranks
 
-  /// of() returns the values of a column with one number for each rank; none if the column was not measured. sum() and
-  /// most() return their sum and their maximum.
+  /// of() returns the values of a column with one number for each rank; empty if the column was not measured. sum()
+  /// and most() return their sum and their maximum; most() needs a measured column.
   std::vector<double> of(const std::string& name) const;
   double sum(const std::string& name) const;
   double most(const std::string& name) const;
@@ -61,8 +61,8 @@ struct Measurements {
   int ranks = 1;
   PassMeasurements forward;  ///< also has the columns of the whole run: rows, reading, writing
   std::optional<PassMeasurements> statistics, backward;
-  double read_seconds = 0;   ///< of the slowest rank
-  double write_seconds = 0;  ///< of the slowest rank
+  double read_seconds = 0;   ///< time of the slowest rank
+  double write_seconds = 0;  ///< time of the slowest rank
   LseFindings lse;
   std::vector<std::pair<std::string, std::string>> lines{};  ///< further lines of the summary, on rank 0: name and text
 };

@@ -119,7 +119,7 @@ std::string json_of(const SweepTable& table) {
   return store::text_of(json, 2) + "\n";
 }
 
-/// Returns the content of the JSON file of a sweep; not a JSON object if there is no such file.
+/// Returns the content of a JSON file; if there is no such file, a value that is not a JSON object.
 Json read_json(const std::string& json) {
   const comm::BlockingScope inside("the reading of " + json);
   std::ifstream file(json, std::ios::binary);

@@ -35,8 +35,8 @@ struct SweepTable {
 };
 
 /// Puts the files in place, each complete or not at all. If `json` is empty, makes no JSON file. Replaces existing
-/// files, so call read_sweep_table() first, which refuses a `file` that is no table. Throws as
-/// check_tables_can_be_made().
+/// files, so call read_sweep_table() first, which refuses a `file` that is not a table. Throws the
+/// same errors as check_tables_can_be_made().
 void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table);
 
 /// The content of the table of an earlier launch; empty texts if there is no file. read_sweep_table() throws

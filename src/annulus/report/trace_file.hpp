@@ -28,8 +28,8 @@ class TraceFile {
 
  private:
   const comm::Communicator& comm_;
-  std::optional<store::AtomicFile> file_;  // exists on rank 0
-  comm::ClockOffset first_;
+  std::optional<store::AtomicFile> file_;   // exists on rank 0
+  comm::ClockOffset first_;                 // this rank's clock against that of rank 0, when the recording begins
   std::optional<core::Timeline> timeline_;  // starts at the end of the constructor
 };
 

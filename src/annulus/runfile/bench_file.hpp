@@ -1,4 +1,4 @@
-// A run file with a section bench, and the cases of its sweep. Each case is a run file of its own.
+// A run file with a section bench, and the cases of its sweep. Each case becomes a run file of its own.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace annulus::runfile {
 
 /// One combination of the swept values.
 struct BenchCase {
-  Index number = 0;  ///< counted from 0, without skipped combinations
+  Index number = 0;  ///< counted from 0; skipped combinations are not counted
   std::vector<std::pair<std::string, SweptValue>> values;
 
   /// The case's name: "case 3 (distribution.strategy=ring, attention.causal=true)".

@@ -60,7 +60,7 @@ Codec<Index> bytes();
 /// Names and values for MPI-IO, such as {striping_factor: 8, romio_cb_write: enable}, in the order of the file.
 Codec<comm::FileHints> hints();
 
-/// choice() reads one of several words, each of which stands for a value. A value without a word is written as the
+/// choice() reads one of several words, each of which stands for a value. It writes a value that has no word as the
 /// first word. choose() returns the position of the user's word in `words`; its error suggests the most similar word.
 std::size_t choose(const KeyValue& value, const std::vector<std::string>& words);
 template <class T>
@@ -119,8 +119,8 @@ Codec<std::optional<T>> optional(const std::string& word, const Codec<T>& codec)
   return word_or<std::optional<T>>(word, std::nullopt, if_given(codec));
 }
 
-/// A column of a table: a list with one member of each row, such as attention.dilations. Columns of a table may come in
-/// any order and have different lengths; the table gets as many rows as the longest column.
+/// A column of a table: a list with one member of each row of the table, such as attention.dilations. The columns of a
+/// table may come in any order and have different lengths; the table gets as many rows as the longest column.
 template <class Row>
 Codec<std::vector<Row>> column(const Codec<Row>& codec) {
   return {codec.range,

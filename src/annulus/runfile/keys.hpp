@@ -19,10 +19,10 @@ struct Key {
   std::string name;                                    ///< full name with sections: "attention.scale"
   std::string range;                                   ///< allowed values, with their unit
   std::function<void(const KeyValue&, Root&)> read;    ///< throws Error(usage)
-  std::function<std::string(const Root&)> write;       ///< as YAML; empty if there is no value
-  std::function<bool(const Root&)> has_section;        ///< whether the Root has the part with this key
+  std::function<std::string(const Root&)> write;       ///< returns the value as YAML; empty if there is no value
+  std::function<bool(const Root&)> has_section;        ///< true if the Root has the part that holds this key's value
   std::function<bool(const Root&)> has_use = nullptr;  ///< if it returns false, the key is not written
-  bool required = false;                               ///< has no default
+  bool required = false;                               ///< true if the key has no default
   bool decides_result = false;                         ///< another value may change the numbers of the result
 
   std::string text(const Root& root) const {
@@ -64,7 +64,7 @@ std::string_view word_of(std::string_view key);
 const YamlNode* find_path(const YamlNode& root, std::string_view name);  ///< nullptr: the file lacks this key
 
 /// Returns where each key was written. Throws Error(usage) for a key that is not in `names`, and for a plain value or a
-/// list where a section must be. `what` describes the file: "a run file".
+/// list in place of a section. `what` describes the file: "a run file".
 Locations check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what);
 
 /// Returns the location of the key or, if the file lacks the key, of the innermost section around it.

@@ -1,4 +1,4 @@
-// The machine file: `plan --calibrate` writes it and the cost model uses it. It is YAML; every key is required, except
+// The machine file: `plan --calibrate` writes it, and the cost model uses it. It is YAML. Every key is required, except
 // a few that files of older versions lack. Errors start with `FILE:LINE:COLUMN: `, as for a run file.
 #pragma once
 

@@ -26,7 +26,8 @@ using core::Index;
 /// input.generate, and the options of `annulus generate`: tensors that are made from a seed. Each number depends only
 /// on the seed, on the tensor that it belongs to, and on its index in the whole tensor.
 struct GenerateSettings {
-  /// 0 means: not given. sequence and heads must be given; complete() sets kv_heads and the values' head size.
+  /// An extent of 0 is not given. The user must give sequence and heads; complete() sets kv_heads and the values' head
+  /// size.
   core::Shape shape{1, 0, 0, 0, 64};
   core::DType type = core::DType::float32;
   std::uint64_t seed = 1;
@@ -45,7 +46,7 @@ struct GenerateSettings {
 struct InputSettings {
   std::optional<std::string> file;  ///< absolute path
   std::optional<GenerateSettings> generate;
-  std::optional<core::AxisOrder> axes;  ///< for q, k, v, dout, dlse; empty: as `file` names them, otherwise bshd
+  std::optional<core::AxisOrder> axes;  ///< axes of q, k, v, dout, dlse; empty: as `file` names them, otherwise bshd
   std::string q = "/q";
   std::string k = "/k";
   std::string v = "/v";
@@ -57,8 +58,8 @@ struct InputSettings {
   std::optional<std::string> lengths{};    ///< dataset: which rows of each batch entry exist; empty: all
   pattern::QueryOffset query_offset{};     ///< the row of k at which q begins
 
-  /// True if `lengths` applies only to k and v. This is so with query_offset: none: queries then have no row numbers,
-  /// and all of them exist.
+  /// True if `lengths` applies only to k and v. It does if query_offset is none, because queries then have no row
+  /// numbers, and all of them exist.
   bool has_lengths_of_keys() const { return lengths && query_offset.kind == pattern::QueryOffset::Kind::none; }
 };
 
@@ -73,7 +74,7 @@ struct BiasSettings {
 struct AttentionSettings {
   pattern::Pattern pattern;
   std::optional<double> scale;    ///< empty: 1 / sqrt(head_dim)
-  std::optional<double> softcap;  ///< scores s become softcap tanh(s / softcap); empty: they do not change
+  std::optional<double> softcap;  ///< scores s become softcap tanh(s / softcap); empty: scores are not capped
   std::optional<BiasSettings> bias;
 };
 
@@ -119,7 +120,7 @@ struct TrainSettings {
   double rate = 0;
   std::string target = "/target";
   std::string checkpoint;  ///< absolute path
-  Index save_every = 10;   ///< in steps
+  Index save_every = 10;   ///< steps from one checkpoint to the next
 };
 
 /// `annulus bench`: the cases to measure, and how to measure them.
@@ -143,14 +144,14 @@ constexpr std::string_view name_of(Statistic statistic) {
 }
 
 struct OutputSettings {
-  /// The value of `file` if nothing is written. It cannot be the path of a file, because these paths are absolute.
+  /// The value of `file` if no file is written. No path is equal to it, because paths in settings are absolute.
   static constexpr const char* no_file = "none";
   bool writes_file() const { return file != no_file; }
   bool has(Statistic one) const { return std::find(statistics.begin(), statistics.end(), one) != statistics.end(); }
 
   std::string file;  ///< absolute path, or no_file
   bool overwrite = false;
-  std::optional<core::DType> type;    ///< for out, dq, dk, dv and a layer's tensors; empty: the input's type
+  std::optional<core::DType> type;    ///< type of out, dq, dk, dv and a layer's tensors; empty: the input's type
   std::vector<Statistic> statistics;  ///< in the order of all_statistics
   Index top_keys = 8;                 ///< number of keys that `top` lists for each query
   std::optional<std::string> report;  ///< absolute path of the JSON report

@@ -1,5 +1,5 @@
-// Suggests words for misspelt words, and reads numbers in run files and on the command line. A number must be decimal,
-// be the whole text, and be in its range.
+// Suggests words for misspelt words, and reads numbers in run files and on the command line. A text is valid if all of
+// it is one decimal number within the range.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace annulus::runfile {
 
-/// A number; empty if the text is not a valid number. `expected` always says what the text should be.
+/// The result of reading a number. `number` is empty if the text is not valid. `expected` always says what is valid.
 template <class Number>
 struct Parsed {
   std::optional<Number> number;
@@ -24,10 +24,11 @@ struct WholeRange {
   core::Index most = INT64_MAX;
 };
 
-/// Reads a whole number. Empty for 010 and 0x10 (octal, hexadecimal), 1e3, 1.5, blanks, and numbers outside the range.
+/// Reads a whole number, with or without a sign. Not valid: 010 and 0x10 (octal, hexadecimal), 1e3, 1.5, text with
+/// blanks, and numbers outside the range.
 Parsed<core::Index> parse_whole(std::string_view text, const WholeRange& range);
 
-/// Reads a finite number above 0, such as 1e3 or 1.5. Empty for 010, 0x10, blanks, inf, nan, 1e999.
+/// Reads a finite number above 0, such as 1e3, 1.5 or +1.5. Not valid: 010, 0x10, text with blanks, inf, nan, 1e999.
 Parsed<double> parse_positive(std::string_view text);
 
 /// Reads a number of bytes, at least 1: a whole number, perhaps with the unit KiB, MiB, GiB or TiB. 2GiB is 2147483648.
@@ -35,8 +36,8 @@ Parsed<core::Index> parse_bytes(std::string_view text);
 /// The shortest text that parse_bytes() reads as this number: 3221225472 is 3GiB, 1000 is 1000.
 std::string bytes_text(core::Index bytes);
 
-/// ", did you mean 'x'?" with the candidate most similar to `word`; empty if none is similar. Ignores capitals, and
-/// knows names that other programs use: bf16, half, yes.
+/// Returns the end of a message, ", did you mean 'x'?", where x is the candidate most similar to `word`; an empty text
+/// if none is similar. Capital letters count as small ones. Also knows names that other programs use: bf16, half, yes.
 std::string suggest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace annulus::runfile

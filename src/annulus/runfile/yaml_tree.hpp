@@ -1,5 +1,5 @@
-// Parses YAML text into a plain tree in which every node has its location. Refuses what YAML allows but a run file
-// should not have: duplicate keys, several documents, merge keys, tags, keys that are not words, and too many aliases.
+// Parses YAML text into a plain tree in which every node has its location. YAML allows more than a run file should
+// have. Refuses: duplicate keys, several documents, merge keys, tags, keys that are not words, and too many aliases.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ struct YamlNode {
 
   Kind kind = Kind::null;
   std::string location;         ///< "FILE:LINE:COLUMN: ", which begins every error about the node
-  std::string text;             ///< for a scalar
+  std::string text;             ///< the text of a scalar
   bool quoted = false;          ///< a scalar in quotes is never a number or true/false
-  std::vector<YamlNode> items;  ///< for a list
-  std::vector<Entry> entries;   ///< for a section, in the order of the text
+  std::vector<YamlNode> items;  ///< the items of a list
+  std::vector<Entry> entries;   ///< the keys of a section, in the order of the text
 
   /// The value of `key`; nullptr if there is none.
   const YamlNode* find(std::string_view key) const;

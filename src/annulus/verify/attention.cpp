@@ -29,8 +29,8 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A key with P below this may be missing from a list that has empty entries, because P may have been rounded to 0 in
-/// the type of the computation, or in the type that is stored.
+/// A key with P below this number may be missing from a list that has empty entries, because the run may have rounded P
+/// to 0, either in the type of the computation or in the type in which the result is stored.
 double negligible(const VerifyInput& input) {
   const bool narrow = input.precision != core::Precision::float64 || core::lse_type(input.type) == core::DType::float32;
   return 100 * (narrow ? double(FLT_MIN) : DBL_MIN);
@@ -59,7 +59,7 @@ class TopList {
     }
   }
 
-  /// Adds the list's errors; `index(i)` is the index of entry i in the file.
+  /// Adds the list's errors to `rows` and `weights`; `index(i)` is the index of entry i in the file.
   /// rows     how much P of an unlisted key exceeds the last listed weight. The error is infinite if the list names a
   ///          key twice or a key that the query does not see, if keys of equal weight do not ascend, or if a key comes
   ///          after an empty entry. It is also infinite if the list has empty entries although P of an unlisted key is
@@ -149,7 +149,7 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
     };
   };
   comm::agree(comm, [&] {
-    const double half = has_sums ? 0.5 : 1;  // compare_keys() takes about as long as the work before it
+    const double half = has_sums ? 0.5 : 1;  // for progress: compare_keys() takes about as long as the work before it
     const std::vector<QueryRow> queries = recompute_rows(input, mine, shown(0, half, "out and lse"));
     compare_forward(input, sample.result, queries, asked.entropy, all);
     if (asked.top_keys > 0) compare_top(input, sample.result, queries, asked.top_keys, all);
@@ -175,7 +175,7 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   }
   if (!has_sums) return findings;
   const char* const names = !sums.gradients ? "received" : sums.received ? "dk, dv, received" : "dk, dv";
-  const char* const how = !checks_sums ? " not looked at: to recompute the queries that see these keys is too much work"
+  const char* const how = !checks_sums ? " not checked: to recompute the queries that see these keys is too much work"
                           : recompute  ? ": lse and out of the queries that see these keys recomputed, too"
                                        : ": lse and out of the queries that see these keys taken from the result; to "
                                          "recompute them is too much work";

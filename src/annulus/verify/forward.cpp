@@ -9,7 +9,7 @@ namespace {
 using core::Shape;
 using core::StoredTensor;
 
-/// Reads the query vectors of the rows (neighbouring rows in one read), and finds the keys that each row sees.
+/// Reads the query vectors of the rows, neighbouring rows in one read. Finds the keys that each row sees.
 std::vector<QueryRow> begin_rows(const VerifyInput& input, const std::vector<Index>& rows) {
   const Shape& s = input.shape;
   std::vector<QueryRow> all;

@@ -42,7 +42,7 @@ struct Probability {
 Probability probability(const VerifyInput& input, Index h, Index query, Index p, std::span<const double> q,
                         std::span<const double> k, double lse);
 
-/// The errors of a result's datasets, by their names.
+/// The errors of a result's datasets, by the datasets' names.
 using Deviations = std::map<std::string, Deviation>;
 
 /// Compares recomputed rows with a tensor of the result, (B, S, heads, D) or (B, S, heads). Compare all heads and

@@ -23,7 +23,7 @@ struct Query {
   double lse, delta;
 };
 
-/// The formulas of the definition for one pattern.
+/// The formulas of docs/semantics.md for P and dS, for the pattern of one input.
 class Definition {
  public:
   explicit Definition(const VerifyInput& input)
@@ -67,7 +67,7 @@ Interval viewers_of(const VerifyInput& input, Index p) {
   return {std::max<Index>(all.begin - first, 0), std::min(all.end - first, input.queries)};
 }
 
-/// Returns the numbers (rows of q) of head h's queries that see key p. Each run that contains a query lists the query.
+/// Returns the numbers (rows of q) of head h's queries that see key p. A query may be in several runs.
 WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
   if (!input.has_query_rows) return {{input.viewers_of(p).begin, input.viewers_of(p).end, 1}};
   WantedRows runs = kernels::key_runs(kernels::mirrored(input.pattern), input.shape.sequence, input.shape.heads, h, p);
@@ -149,7 +149,7 @@ void Sums::add(double factor, double size, std::span<const double> x) {
 
 bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows) {
   const Shape& s = input.shape;
-  Index triple_count = 0, next = 0;  // triples of rows before `next` are counted already
+  Index triple_count = 0, next = 0;  // the triples of needed rows before `next` are counted already
   std::vector<Interval> viewers;
   for (const Index p : rows) viewers.push_back(viewers_of(input, p));
   std::sort(viewers.begin(), viewers.end(), [](Interval a, Interval b) { return a.begin < b.begin; });

@@ -1,10 +1,11 @@
 // Recomputes rows of dq, dk, dv and received by the definition, in float64.
 //
 // dq of a row needs only this row's lse and delta = dout.out - dlse. dk and dv of a key need lse and delta of every
-// query that sees the key; received (the sum of P over these queries) needs only their lse. To recompute lse and out
-// of a query takes all keys that the query sees. In dense attention all n queries see the key, so one key costs n^2.
-// If the queries that a rank needs see at most largest_recomputed keys together, their lse and out are recomputed.
-// Otherwise lse and out are read from the result, of which only sampled rows were compared with the definition.
+// query that sees the key; received (the sum of P over these queries) needs only their lse. lse and out of a query can
+// be recomputed only from all keys that the query sees. In dense attention all n queries see the key, so one key takes
+// n^2 pairs. If the queries that a rank needs see at most largest_recomputed keys together, their lse and out are
+// recomputed. Otherwise lse and out are read from the result, where only sampled rows were compared with the
+// definition.
 #pragma once
 
 #include <functional>
@@ -31,9 +32,9 @@ RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& que
 /// Recomputes the rows by the definition. Local.
 RowResults recompute_results(const VerifyInput& input, Interval rows);
 
-/// Sums of vectors, and sums of the squares of the terms. The root of a sum of squares measures the size of the terms,
-/// and so their rounding errors, even if large terms cancel, as in gradients of a layer's weights. Only verify_layer()
-/// uses the squares.
+/// Sums of vectors, and sums of the squares of the terms. The root of a sum of squares says how large the terms are,
+/// and so how large their rounding errors are, even if large terms cancel, as in gradients of a layer's weights. Only
+/// verify_layer() uses the squares.
 struct Sums {
   Numbers values, squares;
 
@@ -51,7 +52,7 @@ struct KeyRow {
   std::vector<WantedRows> viewers;  ///< for each query head of the group: the queries that see p
   Numbers k, v;                     ///< (D), (Dv)
   Sums dk, dv;
-  Numbers received;  ///< for each query head of the group
+  Numbers received;  ///< the sum of P for each query head of the group
 };
 
 /// Computes dk, dv and received of the rows `keys` (ascending) in all batch entries and heads. `results` returns lse

@@ -1,4 +1,4 @@
-// Reads rows of tensors of the input and of the result for `verify`, as float64. Measures how much the result deviates.
+// Reads rows of tensors of the input and of the result as float64, for `verify`. Measures how much a result deviates.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline constexpr Index verify_gap_bytes = Index(1) << 20;
 
 using Numbers = std::vector<double>;
 
-/// Called from time to time with the share of work that is done; may be empty.
+/// A function that is called from time to time with the share of work that is done; may be empty.
 using ShareShown = std::function<void(double share)>;
 
 /// The largest error of one dataset and its index (`where`), and the largest expected number (`reference`).
@@ -89,14 +89,14 @@ class VerifyInput {
   Index queries = 0;           ///< rows of q; if batch entries lie end to end, of all entries
   Index first_query = 0;       ///< the row of the sequence that is row 0 of q
   bool has_query_rows = true;  ///< false: queries have no row numbers, and see every key
-  Index entry_rows = 0;        ///< S if `shape` is one sequence of B S rows, all batch entries end to end; 0: it is not
+  Index entry_rows = 0;        ///< S if `shape` is one sequence of B S rows (all batch entries end to end); otherwise 0
   Index entry_queries = 0;     ///< Sq if `queries` counts the rows of all batch entries; otherwise 0
   /// For each entry the first row of k that exists, if input.lengths applies only to k and v; otherwise empty.
   std::vector<Index> entry_begins = {};
   core::DType type;
   core::Precision precision;
   core::AxisOrder order;              ///< order of axes in the files of input and result
-  kernels::ReferencePattern pattern;  ///< for kernels/reference.hpp, which no run uses
+  kernels::ReferencePattern pattern;  ///< for the functions of kernels/reference.hpp, which only checks use
 };
 
 /// Reads the tensors of attention from a file, or makes them from a seed.
@@ -143,7 +143,7 @@ class RowReader {
 /// Converts numbers of a storage type to doubles.
 Numbers to_double(const std::vector<std::byte>& bytes, store::NumberType type);
 
-/// Reads rows of a dataset in a file that was checked, (B, rows, heads, ...). Local.
+/// Reads rows (B, rows, heads, ...) of a dataset in a file that was checked. Local.
 Numbers read_as_double(const store::InspectedFile& file, const std::string& dataset, Interval rows);
 
 /// The rows that a computation needs: the keys of a query, or the queries of a key.

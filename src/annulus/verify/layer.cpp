@@ -9,7 +9,8 @@ namespace {
 
 using layer::Weight;
 
-/// Everything is recomputed only if a rank does at most this many multiply-adds in matrix products: about ten seconds.
+/// Everything is recomputed only if this takes each rank at most this many multiply-adds in matrix products, about ten
+/// seconds.
 constexpr double largest_products = 1e10;
 
 /// True if everything can be recomputed in some seconds. Limits the (query, head, key) triples of the attention
@@ -42,7 +43,7 @@ class Comparison {
     dx_ = whole_ || (sample.gradients && comm.max(Index(!can_recompute_viewers(input, mine_))) == 0);
   }
 
-  /// Does all of the check. Collective.
+  /// Does the whole check. Collective.
   Findings judge() {
     comm::agree(comm_, [&] {
       queries_ = recompute_rows(input_, mine_, [&](double share) {
@@ -69,14 +70,14 @@ class Comparison {
     if (dx_) {
       findings.verdicts.push_back({"dx", derived, found_dx_.merged(comm_)});
     } else {
-      findings.notes.push_back("dx    not looked at: too many queries see these rows to recompute them all");
+      findings.notes.push_back("dx    not checked: too many queries see these rows to recompute them all");
     }
     for (const Weight w : layer::all_weights) {
       if (whole_ && input_.problem().has(w)) findings.verdicts.push_back({dataset_of(w), derived, compare_weight(w)});
     }
     if (!whole_) {
       findings.notes.push_back(
-          "dw*   not looked at: they are sums over all rows, too much work here; a shorter sequence shows them");
+          "dw*   not checked: they are sums over all rows, too much work here; in a shorter sequence they are checked");
     }
     return findings;
   }
@@ -204,7 +205,7 @@ class Comparison {
     squares_[std::size_t(matrix)][0] += largest_in * largest_out;
   }
 
-  /// Compares the gradient of a weight on rank 0; collective.
+  /// Rank 0 compares the gradient of a weight with the result. Collective.
   Deviation compare_weight(Weight w) {
     Numbers& expected = gradients_[std::size_t(w)];
     comm_.add_up(expected);
@@ -232,11 +233,11 @@ class Comparison {
   const LayerInput& input_;
   const Sample& sample_;
   const comm::Communicator& comm_;
-  bool whole_, dx_;  // whether everything is checked; whether dx is checked
-  std::vector<Index> rows_, mine_;
-  std::vector<QueryRow> queries_;  // the rows mine_, in all batch entries and heads
-  RowResults results_;             // for all rows
-  std::vector<Sums> dq_;           // in the order of queries_
+  bool whole_, dx_;                 // whole_: everything is checked; dx_: dx is checked
+  std::vector<Index> rows_, mine_;  // the rows that all ranks check, and those that this rank checks
+  std::vector<QueryRow> queries_;   // the rows mine_, in all batch entries and heads
+  RowResults results_;              // out and lse of all rows, if everything is checked
+  std::vector<Sums> dq_;            // one for each of queries_
   std::vector<KeyRow> keys_;
   std::array<Numbers, 8> gradients_;  // one for each weight
   std::array<Numbers, 8> squares_;    // sums of squares of the terms: one for a matrix, one for each number of a bias

@@ -115,7 +115,7 @@ Numbers LayerInput::project(Weight w, Interval rows) const {
   return all;
 }
 
-/// The same as project(), but takes blocks of rows from a cache. If the cache gets too large, it is emptied.
+/// Returns the same as project(), but takes blocks of rows from a cache. If the cache gets too large, empties it.
 Numbers LayerInput::cached(Weight w, Interval rows) const {
   const Index numbers = shape.kv_heads * shape.head_dim;
   Numbers all(std::size_t(shape.batch * rows.size() * numbers));

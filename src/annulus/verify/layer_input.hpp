@@ -42,7 +42,7 @@ class LayerInput : public VerifyInput {
   runfile::LayerSettings settings_;
   layer::LayerProblem problem_;
   std::array<Numbers, 8> weights_;
-  // A cache of blocks of rows of k and v, because many queries need them. The key: the weight, the block's number.
+  // A cache of blocks of rows of k and v, because many queries need them. Its key: weight (wk or wv), block number.
   mutable std::map<std::pair<layer::Weight, Index>, Numbers> blocks_;
   mutable Index cached_bytes_ = 0;
 };

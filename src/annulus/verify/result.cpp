@@ -14,7 +14,7 @@ using core::fail;
 runfile::RunFile settings_of_result(const std::string& file) {
   try {
     return runfile::parse_run_file(store::read_text_dataset(file, "/run/settings"), file + ":/run/settings", {});
-  } catch (const std::exception& error) {  // the error is in `file`, not in the user's run file
+  } catch (const std::exception& error) {  // says that `file` is wrong, not the user's run file
     fail(ErrorKind::failure, "{}: is no result of `annulus run`: {}", file, error.what());
   }
 }
@@ -31,7 +31,7 @@ bool has_losses(const std::string& file) {
 /// Checks a result's settings and datasets. Call it on rank 0.
 void check_result(const runfile::RunFile& run, const std::vector<store::TensorSpec>& datasets) {
   const std::string& file = run.settings.output.file;
-  const comm::BlockingScope inside("the look at " + file);
+  const comm::BlockingScope inside("the check of " + file);
   const runfile::RunFile made = settings_of_result(file);
   if (has_losses(file)) {
     fail(ErrorKind::failure,

@@ -17,7 +17,7 @@ struct Verdict {
   bool good() const { return deviation.relative() <= tolerance; }
 };
 
-/// Says what was checked, with which verdicts, and what else the user should know.
+/// What was checked, the verdicts, and what else the user should know.
 struct Findings {
   std::string scope;  ///< "the definition in float64: 64 of 512 rows, ..."
   std::vector<Verdict> verdicts;
