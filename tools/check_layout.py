@@ -248,12 +248,15 @@ class Checker:
         name = path.name.split(".")[0]
         if room not in ("comm", "app") and not may_name_mpi(room, path):
             self.forbid(path, code, r"\bP?MPIX?_\w+", "{}: MPI belongs to comm and app")
+        self.forbid(path, code, r"\bfmt::print(ln)?\(\s*stderr\b", "{}: throws if stderr cannot be written: call core::print_to_stderr()")
         if (room, name) != ("core", "kokkos_compat"):
             self.forbid(path, code, r"\bKOKKOS_VERSION\w*", "{}: Kokkos versions are told apart in core/kokkos_compat only")
         if room != "runfile":
             self.forbid(path, code, r"\bYAML\b", "{}: YAML stops at runfile")
-        if room != "app":
+        # Users of the library limit its instruction set, too (ANNULUS_INSTRUCTION_SET), and the library has no room app.
+        if room != "app" and (room, name) != ("core", "instruction_set"):
             self.forbid(path, code, r"\b(secure_)?getenv\b|\benviron\b", "{}: only app reads the environment")
+        if room != "app":
             # MPI_Init_thread and Kokkos::initialize take out their own options: these two files pass argv on.
             if (room, name) not in {("comm", "runtime"), ("core", "kokkos_compat")}:
                 self.forbid(path, code, r"\bargv\b", "{}: only app reads the command line")
@@ -308,6 +311,7 @@ CASES = [
     ("YAML outside runfile", {SRC + "app/a.cpp": "YAML::Node n;\n"}, "YAML stops at runfile"),
     ("YAML header outside runfile", {SRC + "store/a.cpp": "#include <yaml-cpp/yaml.h>\n"}, "YAML stops at runfile"),
     ("environment below app", {SRC + "comm/a.cpp": 'auto v = std::getenv("X");\n'}, "reads the environment"),
+    ("a message that may throw", {SRC + "app/a.cpp": 'void f() { fmt::print(stderr, "x"); fmt::print("x"); }\n'}, "throws if stderr"),
     ("command line below app", {SRC + "store/a.cpp": "int f(char** argv);\n"}, "reads the command line"),
     ("skipped test", {"tests/core/a_test.cpp": "GTEST_SKIP();\n"}, "runs or does not exist"),
     ("disabled test", {"tests/core/a_test.cpp": "TEST(A, DISABLED_b) {}\n"}, "runs or does not exist"),

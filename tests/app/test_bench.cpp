@@ -2,11 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "annulus/app/bench/rounds.hpp"
+#include "annulus/core/error.hpp"
+#include "annulus/store/sweep_parts.hpp"
 
 namespace annulus::app {
 namespace {
@@ -105,6 +109,22 @@ TEST(Records, OneOfEachCaseCounts) {
   // Part files are read in any order, so the order of the records must not matter.
   const auto again = best_records({measured(0, "wrong", "2", 2), measured(0, "ok", "3", 3)}, all);
   EXPECT_EQ(again[0]->number_in("attention_seconds_median"), 2);
+}
+
+TEST(Records, ALaunchNoticesThatItsFileIsGone) {
+  std::string scratch = (std::filesystem::temp_directory_path() / "annulus-XXXXXX").string();
+  ASSERT_NE(mkdtemp(scratch.data()), nullptr);
+  const std::string table = scratch + "/s.h5", part = store::folder_of_parts(table), other = scratch + "/other";
+  store::LaunchFile file(table, "bench.repeats: 1");
+  EXPECT_NO_THROW(file.check_is_there()) << "no case has begun";
+  file.begin({0});
+  EXPECT_NO_THROW(file.check_is_there());
+  std::filesystem::rename(part, other);
+  EXPECT_THROW(file.check_is_there(), core::Error);
+  EXPECT_THROW(file.append({0, {}, {}}), core::Error);
+  std::filesystem::rename(other, part);
+  EXPECT_NO_THROW(file.append({0, {}, {}}));
+  std::filesystem::remove_all(scratch);
 }
 
 TEST(Table, HasAColumnForEverySweptKeyAndEveryCase) {

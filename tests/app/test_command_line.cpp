@@ -119,7 +119,7 @@ TEST(CommandLine, StorageTypes) {
 TEST(CommandLine, Verbs) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs()) names.push_back(verb.name);
-  expect_refusal({}, fmt::format("there is no verb, expected one of {}\n", fmt::join(names, ", ")));
+  expect_refusal({}, fmt::format("the verb is missing, expected one of {}\n", fmt::join(names, ", ")));
   expect_refusal({"help"}, "there is no verb 'help', did you mean '--help'?");
   expect_refusal({"my.yaml"}, "there is no verb 'my.yaml', did you mean 'run my.yaml'?");
   expect_refusal({"verfy", "my.yaml"}, "there is no verb 'verfy', did you mean 'verify'?");

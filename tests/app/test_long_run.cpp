@@ -325,7 +325,7 @@ TEST_F(LongRunTest, AJournalWhoseLayoutIsDamagedIsForgotten) {
   }
   comm_.barrier();
   const std::string error = test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); });
-  EXPECT_NE(error.find(path + ": the layout of the .part file that it has is damaged"), std::string::npos) << error;
+  EXPECT_NE(error.find(path + ": the layout of the .part file in it is damaged"), std::string::npos) << error;
   EXPECT_NE(error.find("--restart"), std::string::npos) << error;
   EXPECT_FALSE(recorded_cuts(job, true, comm_).has_value());
   forget_earlier(job, comm_);

@@ -36,7 +36,7 @@ TEST(Words, RightOnesPass) {
 }
 
 TEST(Words, AListCutByTheShell) {
-  const std::string cut = "run: --set attention.segments=[128,: the shell cut this at a blank, put it in quotes: ";
+  const std::string cut = "run: --set attention.segments=[128,: the shell cut this at a space, put it in quotes: ";
   EXPECT_EQ(complaint("run", {"r.yaml", "--set", "attention.segments=[128,", "all]"}),
             cut + "--set 'attention.segments=[128, all]'");
   EXPECT_EQ(complaint("run", {"--set", "attention.segments=[128,", "512,", "all]", "r.yaml"}),
@@ -46,7 +46,7 @@ TEST(Words, AListCutByTheShell) {
 }
 
 TEST(Words, ASettingWithBlanks) {
-  const std::string needs = ": expected KEY=VALUE without blanks, for example --set attention.causal=false";
+  const std::string needs = ": expected KEY=VALUE without spaces, for example --set attention.causal=false";
   EXPECT_EQ(complaint("run", {"r.yaml", "--set", "a.b", "=", "c"}), "run: --set a.b" + needs);
   EXPECT_EQ(complaint("run", {"r.yaml", "--set", "a.b=", "c"}), "run: --set a.b=" + needs);
   EXPECT_EQ(complaint("run", {"r.yaml", "--set", "a.b", "c"}), "run: --set a.b" + needs);

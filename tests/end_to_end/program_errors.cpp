@@ -75,7 +75,7 @@ TEST_F(Errors, MistakesOfNewUsersGetASuggestion) {
   const std::vector<int> alone{0};
   const std::string run = deck("input: {file: in.h5}\noutput: {file: o.h5}\n");
   expect(run + " --set attention.segments=[128, all] --set attention.dilations=[1, 2]", 2,
-         {"--set attention.segments=[128,: the shell cut this at a blank, put it in quotes",
+         {"--set attention.segments=[128,: the shell cut this at a space, put it in quotes",
           "attention.segments=[128, all]"});
   expect(run + " --dryrun", 2, {"no option '--dryrun'", "'--dry-run'"}, alone);
   expect(run + " -n 2", 2, {"no option '-n'", "mpirun -n 2 annulus run", "srun --kill-on-bad-exit=1 -n 2 annulus run"});
@@ -100,10 +100,11 @@ TEST_F(Errors, AFileThatCannotBeMadeSaysWhy) {
 }
 
 TEST_F(Errors, ARelativePathStartsAtTheRunFile) {
-  ASSERT_EQ(shell("mkdir decks").status, 0);
+  ASSERT_EQ(shell("mkdir -p decks/sub && ln -s decks/sub link").status, 0);
   write("decks/run.yaml", "input: {file: in.h5}\noutput: {file: o.h5}\n");
   expect("run decks/run.yaml", 1,
          {"decks/run.yaml:1:9: input.file", "decks/in.h5", "from the folder of the run file", "../in.h5"});
+  expect("run link/../run.yaml", 1, {"decks/in.h5; relative paths start from the folder", "../in.h5"}, {0});
   write("decks/run.yaml", "input: {file: absent.h5}\noutput: {file: o.h5}\n");
   expect("run decks/run.yaml", 1, {"decks/absent.h5: cannot be opened"}, {0});
 }

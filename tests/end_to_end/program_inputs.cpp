@@ -174,6 +174,41 @@ TEST_F(Axes, AnInputReplacedDuringTheForwardPassIsRefused) {
   EXPECT_FALSE(exists("result.h5"));
 }
 
+/// The first launch loses its part file when it has measured one case of four. The second launch measures the others
+/// one by one, because they have begun, and its input is replaced before the last.
+TEST_F(Axes, ASweepWhoseFilesAreReplacedFails) {
+  const std::string make = "generate --sequence 4096 --heads 4 --output ";
+  ASSERT_EQ(annulus(0, make + "in.h5").status, 0);
+  ASSERT_EQ(annulus(0, make + "other.h5 --seed 2").status, 0);
+  write("sweep.yaml",
+        "input: {file: in.h5}\nbench: {sweep: [{distribution.strategy: [ring, rotation, allgather, single]}], "
+        "repeats: 2, file: sweep.h5}\n");
+  const std::string command = ANNULUS_PROGRAM " bench sweep.yaml";
+  const auto finds = [&](const std::string& word, int times) {
+    int found = 0;
+    if (!exists("sweep.h5.part")) return false;
+    for (const auto& one : std::filesystem::directory_iterator(folder / "sweep.h5.part")) {
+      found += count(slurp(one.path()), word);
+    }
+    return found >= times;
+  };
+  {
+    Launched run(folder, command);
+    ASSERT_TRUE(run.reaches([&] { return finds("begun", 1); }, 1)) << run.err();
+    std::filesystem::rename(folder / "sweep.h5.part", folder / "renamed");
+    EXPECT_EQ(run.status(60), 1) << run.err();
+    EXPECT_EQ(count(run.err(), "was removed, renamed or replaced while the sweep wrote it\n"), 1) << run.err();
+    EXPECT_FALSE(exists("sweep.h5"));
+  }
+  std::filesystem::rename(folder / "renamed", folder / "sweep.h5.part");
+  Launched run(folder, command);
+  ASSERT_TRUE(run.reaches([&] { return finds("\"case\"", 2); }, 1)) << run.err();
+  std::filesystem::rename(folder / "other.h5", folder / "in.h5");
+  EXPECT_EQ(run.status(60), 1) << run.err();
+  const std::string last = run.err().substr(std::min(run.err().size(), run.err().find("error: case 3 (")));
+  EXPECT_NE(last.find("in.h5: changed since the run looked at it first: inode "), std::string::npos) << run.err();
+}
+
 // ---- attributes of netCDF ----
 
 /// What every verb says of an input whose attributes change the meaning of its numbers.

@@ -103,6 +103,20 @@ TEST_F(UnderALauncher, MoreThreadsThanKokkosStartsAreNotStarted) {
   EXPECT_NE(outcome.err.find("512"), std::string::npos) << outcome.err;
 }
 
+TEST_F(UnderALauncher, WhatKokkosCannotStartWithIsRefused) {
+  const auto refused = [&](const std::string& variables, const std::string& option, const std::string& words) {
+    const Outcome outcome = alone(variables, "info " + option);
+    EXPECT_EQ(outcome.status, 2) << variables << option << outcome.err;
+    EXPECT_EQ(outcome.err.find("annulus: error: " + words), 0u) << outcome.err;
+  };
+  const std::string name = "KOKKOS_NUM_THREADS", expected = ", expected a whole number from 1 to 512\n";
+  for (const std::string number : {"0", "abc", "999999"}) {
+    refused(name + "=" + number, "", fmt::format("the environment variable {} is '{}'{}", name, number, expected));
+  }
+  refused("", "--kokkos-threads=0", "--kokkos-threads is '0'" + expected);
+  refused("KOKKOS_DISABLE_WARNINGS=maybe", "", "Kokkos refuses one of its options");
+}
+
 TEST_F(UnderALauncher, TheRightOneInsideAStepIsRight) {
   const std::string step = clean + "SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 ";
   for (const int ranks : {1, 3}) {

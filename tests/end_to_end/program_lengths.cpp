@@ -316,7 +316,7 @@ TEST_F(Lengths, WhatCannotBeIsRefused) {
   refused("input: {file: in.h5, lengths: lengths, documents: documents}\n" + out, 2,
           "input.lengths and input.documents (bad.yaml:1:");
   refused("input: {generate: {sequence: 8, heads: 1}, lengths: lengths}\n" + out, 2,
-          "input.lengths needs input.file: it names a dataset of it");
+          "input.lengths needs input.file: it names a dataset in that file");
   refused("input: {file: in.h5, lengths: long}\n" + out, 1, "dataset long: batch entry 2 has rows [0, 68)");
   refused("input: {file: in.h5, lengths: q}\n" + out, 1,
           "dataset q is float64 with 4 axes, expected int64 with 1 or 2");

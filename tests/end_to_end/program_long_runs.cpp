@@ -132,7 +132,9 @@ TEST_P(ProgramLongRuns, AFullDiskLosesNothingThatIsFinished) {
     if (at == 1) {
       EXPECT_EQ(files(), (std::vector<std::string>{"run.yaml"})) << "nothing had begun";
     }
-    expect_finished(run(3), expected, fmt::format("full from call {} on", at));
+    // The last launch says what it continues, and cannot write that either.
+    const Outcome rest = at == 6 ? annulus(0, "run run.yaml 2> /dev/full") : run(3);
+    expect_finished(rest, expected, fmt::format("full from call {} on", at));
   }
 }
 
@@ -187,6 +189,12 @@ TEST_P(ProgramLongRuns, OtherSettingsAreRefusedAndRestartForgets) {
     EXPECT_EQ(now, kept) << refused;
   }
   std::filesystem::remove(folder / "out.h5");
+  const std::string was = GetParam().name == std::string("stream") ? "stream" : "ring";
+  const Outcome rest = annulus(2, "run --dry-run run.yaml --set distribution.strategy=auto");
+  EXPECT_EQ(count(rest.out, "\n# an interrupted run is continued: strategy " + was), 1) << rest.out << rest.err;
+  EXPECT_EQ(count(rest.out, "\n# " + was + ": "), 1) << rest.out;
+  const Outcome elsewhere = annulus(2, "run --dry-run --ranks 3 run.yaml --set distribution.strategy=auto");
+  EXPECT_EQ(count(elsewhere.out, "interrupted"), 0) << elsewhere.out;
   const Outcome dry = annulus(2, "run --dry-run run.yaml --set attention.causal=false");
   EXPECT_EQ(count(dry.err, "annulus: warning: a run would end at once: "), 1) << dry.err;
   EXPECT_EQ(count(dry.err, "attention.causal: true -> false"), 1) << dry.err;
@@ -242,9 +250,11 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
     EXPECT_EQ(count(run.err(), "nothing was kept"), 0) << run.err();
   }
   EXPECT_EQ(files(), (std::vector<std::string>{"out.h5.journal", "out.h5.part", "run.yaml"}));
-  const Outcome rest = run(1, "", longer);
+  const Outcome rest = run(1, "", longer + std::string("--set distribution.strategy=auto"));
   EXPECT_EQ(rest.status, 0) << rest.err;
   EXPECT_NE(rest.err.find("annulus: going on: "), std::string::npos) << rest.err;
+  const std::string was = GetParam().name == std::string("stream") ? "stream" : "ring";
+  EXPECT_EQ(count(rest.err, " are finished, with strategy " + was + ", as it was begun\n"), 1) << rest.err;
   EXPECT_EQ(files(), (std::vector<std::string>{"out.h5", "run.yaml"}));
   EXPECT_EQ(annulus(1, std::string("verify run.yaml --rows 20 ") + longer).status, 0);
 }
@@ -267,16 +277,17 @@ TEST_P(ProgramLongRuns, WithoutLocksASecondLaunchIsRefused) {
   EXPECT_EQ(verified.status, 0) << verified.err;
 }
 
-/// k lies in another file, to which the input file has an external link.
+/// k lies in another file, to which the input file has an external link. The input's name is not UTF-8.
 TEST_F(ProgramTest, FilesThatTheInputIsMadeOfAreInputs) {
-  ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 3001 --heads 2 --head-dim 16").status, 0);
-  std::filesystem::copy_file(folder / "in.h5", folder / "parts.h5");
-  const hid_t file = H5Fopen((folder / "in.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  ASSERT_EQ(annulus(0, "generate --output l\xe4t.h5 --sequence 3001 --heads 2 --head-dim 16").status, 0);
+  std::filesystem::copy_file(folder / "l\xe4t.h5", folder / "parts.h5");
+  const hid_t file = H5Fopen((folder / "l\xe4t.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   H5Ldelete(file, "k", H5P_DEFAULT);
   EXPECT_GE(H5Lcreate_external("parts.h5", "k", file, "k", H5P_DEFAULT, H5P_DEFAULT), 0);
   H5Fclose(file);
-  write("run.yaml", R"(
-input: {file: in.h5}
+  write("run.yaml",
+        "input: {file: \"l\xe4t.h5\"}"
+        R"(
 compute: {memory_limit: 2MiB}
 distribution: {strategy: stream}
 output: {file: out.h5, overwrite: true}
@@ -300,6 +311,7 @@ output: {file: out.h5, overwrite: true}
   const Outcome mixed = annulus(0, "run run.yaml");
   EXPECT_EQ(mixed.status, 1) << mixed.err;
   EXPECT_NE(mixed.err.find("parts.h5: \"inode"), std::string::npos) << mixed.err;
+  EXPECT_EQ(mixed.err.find("input.file: "), std::string::npos) << mixed.err;
 }
 
 /// A line of a sweep says that a case begins or is finished. Each line is on the disk before the next is written.

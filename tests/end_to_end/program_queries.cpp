@@ -274,7 +274,7 @@ TEST_F(Queries, WhatCannotBeIsRefused) {
   refused("file: few.h5, query_offset: last", "", 2, "expected auto, none, or a row of k, 0 or more");
   refused("generate: {sequence: 8, queries: 9, heads: 1}", "", 2,
           "input.query_offset: auto, q has 9 rows and k 8: only queries without row numbers may be more than the keys");
-  refused("file: few.h5, lengths: lengths", "", 1, "with input.lengths q and k have the same ones");
+  refused("file: few.h5, lengths: lengths", "", 1, "with input.lengths q and k must have the same rows");
   refused("file: few.h5", "distribution: {strategy: stream}\n", 2,
           "input.query_offset: strategy stream cannot do this: it needs q and k with the same rows");
   refused("file: few.h5, k: /q", "", 1, "dataset /v has shape (1, 67, 2, 8), expected (1, 19, kv_heads, 8) to fit q");

@@ -155,7 +155,7 @@ TEST_F(ProgramSinks, WhatIsNoSinkIsRefused) {
   put_sink({1, 2, 3, 4, 5, 6}, H5T_STD_I32LE);
   expect(1, "", "in.h5: dataset sink is 32-bit integer, expected float64, float32, float16 or bfloat16");
   write("run.yaml", "input: {generate: {sequence: 64, heads: 2}, sink: sink}\noutput: {file: out.h5}\n");
-  expect(2, "", "run.yaml:1:45: input.sink needs input.file: it names a dataset of it");
+  expect(2, "", "run.yaml:1:45: input.sink needs input.file: it names a dataset in that file");
   write("run.yaml", "input: {file: in.h5, sink: sink}\nlayer: {heads: 2}\noutput: {file: out.h5}\n");
   expect(2, "", "run.yaml:1:22: input.sink: a layer's attention has no sink logits, expected none");
 }

@@ -37,7 +37,7 @@ class VerifyLayer : public ProgramTest {
     const Outcome some = annulus(1, "verify --rows 6 run.yaml");
     EXPECT_EQ(some.status, 0) << some.out << some.err;
     EXPECT_EQ(count(some.out, " ok"), ok) << some.out;
-    EXPECT_EQ(count(some.out, "not looked at"), left_out) << some.out;
+    EXPECT_EQ(count(some.out, "not checked"), left_out) << some.out;
   }
   const std::string ending = "compute: {backward: true}\noutput: {file: result.h5, overwrite: true}\n";  // of run files
 };
@@ -64,7 +64,7 @@ TEST_F(VerifyLayer, HoldsEveryNumberAgainstTheDefinition) {
       EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
       EXPECT_EQ(count(verified.out, " ok"), more.find("bk=none") == std::string::npos ? 10 : 9) << verified.out;
       EXPECT_NE(verified.out.find("53 of 53 rows"), std::string::npos) << verified.out;
-      EXPECT_EQ(verified.out.find("not looked at"), std::string::npos) << verified.out;
+      EXPECT_EQ(verified.out.find("not checked"), std::string::npos) << verified.out;
     }
   }
 }
@@ -235,7 +235,7 @@ TEST_F(VerifyLayer, LooksAtSampledRowsOfDxWhereFewQueriesSeeThem) {
   spoil(folder / "result.h5", "dx", 0, 1e-9);
   const Outcome spoilt = annulus(2, "verify --rows 6 run.yaml");
   EXPECT_EQ(spoilt.status, 3) << "the first row is always looked at";
-  EXPECT_EQ(count(spoilt.out, "not looked at"), 1) << "two ranks share the products of the gradients only";
+  EXPECT_EQ(count(spoilt.out, "not checked"), 1) << "two ranks share the products of the gradients only";
 }
 
 TEST_F(VerifyLayer, WantsAResultOfThisRunFile) {

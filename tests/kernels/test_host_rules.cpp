@@ -139,6 +139,9 @@ TEST(HostRules, CoordinatesAsWholeNumbers) {
   EXPECT_EQ(double(some.whole(1, 0, unit) - some.whole(0, 0, unit)) * unit, 8);
   EXPECT_EQ(double(some.whole(1, 1, unit) - some.whole(0, 1, unit)) * unit, 2.5);
   EXPECT_LE(some.whole(1, 0, unit), std::int64_t(1) << 30);
+  const kernels::Coordinates far({1e9, 1e9, -3, 7, 5, 9.5, -1e9, 0, 0, 1e9}, {{1, 3}});  // rows 0, 3 and 4 do not count
+  EXPECT_EQ(far.extent(), 8);
+  EXPECT_EQ(far.numbers(), (std::vector<double>{-3, 7, -3, 7, 5, 9.5, -3, 7, -3, 7}));
   const kernels::Coordinates same({4, 4, 4, 4});
   EXPECT_EQ(same.whole(1, 1, same.unit(30)), 0);
 }

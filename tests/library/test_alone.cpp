@@ -191,7 +191,7 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal(good, {.ranges = {{5, 4}}}), "plan: ranges[0] is [5, 4), expected ascending ranges of rows 0 to 8");
   EXPECT_EQ(refusal(good, {.documents = {0, 8}, .ranges = {{0, 8}}}),
             "plan: documents and ranges are given, expected one of them");
-  EXPECT_EQ(refusal(good, {.documents = {0, 5, 4, 8}}), "plan: documents[2] is 4, less than the one before, 5");
+  EXPECT_EQ(refusal(good, {.documents = {0, 5, 4, 8}}), "plan: documents[2] is 4, less than the offset before it, 5");
   EXPECT_EQ(refusal(good, {.scale = 0}),
             "plan: scale: 0, times log2(e), is no number of precision float32, expected 8.1e-39 to 2.4e+38");
   EXPECT_EQ(refusal(good, {}, 0), "plan: ranks is 0, expected 1 or more");
@@ -207,7 +207,7 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
 TEST(LibraryPlan, AsksWhereHeadsAndRowsMayBeInAnotherOrder) {
   EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .head_dim = 64}, {}),
             "plan: k has 1024 key/value heads and 8 rows: are the axes in another order? Expected as many rows or "
-            "more, or Shape::more_heads_than_rows = true where that is meant");
+            "more, or Shape::more_heads_than_rows = true if this is meant");
   EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .head_dim = 64, .more_heads_than_rows = true}, {}), "");
   EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .kv_heads = 256, .head_dim = 64}, {}), "") << "256 may be meant";
   EXPECT_EQ(refusal({.sequence = 300, .heads = 300, .head_dim = 2}, {}, 4), "") << "rows of all ranks";

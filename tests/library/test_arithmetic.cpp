@@ -123,6 +123,30 @@ TEST(LibraryArithmetic, OfTheCallerChangesNoBitAndIsHisAfterwards) {
   }
 }
 
+/// A progress function must not call reference(), which would end the pass's settings in the middle of the pass.
+TEST(LibraryArithmetic, AProgressFunctionMayNotCallTheDefinition) {
+  const Plan plan({.sequence = 8, .heads = 2, .head_dim = 4}, {});
+  const std::array<Index, 4> extents{1, 8, 2, 4}, heads{1, 8, 2, 1};
+  const TestTensor q(std::vector<double>(64, 1.0), DType::float32, extents), out(DType::float32, extents);
+  const TestTensor lse(DType::float32, heads);
+  std::vector<std::byte> on_host = to_storage(std::vector<double>(64, 1.0), DType::float32);
+  const Tensor x = contiguous(on_host.data(), DType::float32, extents);
+  std::vector<double> row(8), lse_of_row(2);
+  const auto definition = [&] { reference(plan, x, x, x, {3}, row.data(), lse_of_row.data()); };
+  std::string told;
+  forward(Communicator(), plan, {q.tensor(), q.tensor(), q.tensor(), out.tensor(), lse.tensor()},
+          [&](double, const std::string&) {
+            try {
+              definition();
+            } catch (const Error& error) {
+              told = error.what();
+            }
+          });
+  EXPECT_EQ(told.substr(0, 54), "reference: called by the progress function of a pass, ") << told;
+  definition();
+  EXPECT_EQ(row, std::vector<double>(8, 1.0)) << "after the pass it is accepted";
+}
+
 /// A program may block signals to handle them in one of its threads: they stay blocked, and none is lost.
 TEST(LibraryArithmetic, SignalsThatTheCallerBlocksStayBlocked) {
   Computed computed;

@@ -70,13 +70,13 @@ TEST(LibraryAttention, RefusesSinkLogitsThatThePlanDoesNotMean) {
   };
   EXPECT_EQ(said(with, tensor(logits)), "");
   EXPECT_NE(
-      said(without, tensor(logits)).find("sink is given, and the plan has no sink logits, expected Pattern::sink"),
+      said(without, tensor(logits)).find("sink is given, but the plan has no sink logits; expected Pattern::sink"),
       std::string::npos);
   EXPECT_NE(said(with, tensor(few)).find("(1, 1, 3, 1), the plan of rank"), std::string::npos)
       << said(with, tensor(few));
   EXPECT_NE(said(with, {}).find("sink"), std::string::npos) << said(with, {});
   const Tensor on_one_rank = comm.rank() == comm.size() - 1 ? tensor(logits) : Tensor{};
-  EXPECT_NE(said(without, on_one_rank).find("sink is given, and the plan has no sink logits"), std::string::npos);
+  EXPECT_NE(said(without, on_one_rank).find("sink is given, but the plan has no sink logits"), std::string::npos);
 }
 
 }  // namespace

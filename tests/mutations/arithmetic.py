@@ -22,7 +22,7 @@ mutation("grid-tie", "a cut between two granules goes to the upper one", PATTERN
          "return row - below <= above - row ? below : above;", "return row - below < above - row ? below : above;",
          "pattern_granules")
 mutation("window-count", "the closed form counts one row too few before a window", PATTERN + "counts.cpp",
-         "limited_sum(y - left, 1, some)", "limited_sum(y - left - 1, 1, some)",
+         "limited_sum(y - left, 1, first_rows)", "limited_sum(y - left - 1, 1, first_rows)",
          "pattern_counts")
 mutation("passed-on", "a ring sends the rows that arrived, although fewer go on", PATTERN + "routes.cpp",
          "i + 1 < runs.size() && legs.carried[i] == legs.carried[i + 1]", "i + 1 < runs.size()",

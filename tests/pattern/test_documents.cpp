@@ -51,6 +51,14 @@ Count rounding(const Layout& layout) {
   return 4 * (1 + Count(longest) * layout.heads * Index(layout.pattern.pairs.size()));
 }
 
+TEST(Documents, RowsWithoutTheFirstOfEach) {
+  Documents documents = documents_at({{3, 6}, {6, 8}, {9, 10}}, 12);
+  EXPECT_EQ(rows_without_first(documents, 0), (std::vector<core::Interval>{{3, 6}, {6, 8}, {9, 10}}));
+  EXPECT_EQ(rows_without_first(documents, 1), (std::vector<core::Interval>{{4, 6}, {7, 8}}));
+  EXPECT_EQ(rows_without_first(documents, 3), std::vector<core::Interval>{});
+  EXPECT_EQ(rows_without_first({0, 2, 2, 5}, 1), (std::vector<core::Interval>{{1, 2}, {3, 5}}));
+}
+
 TEST(DocumentsPartition, HoldsEveryRowOnceAndInOrder) {
   std::mt19937_64 random(41);
   for (int round = 0; round < 300; ++round) {

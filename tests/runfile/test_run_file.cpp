@@ -234,16 +234,19 @@ TEST(RunFile, AwkwardPathsSurvive) {
 }
 
 TEST(RunFile, OverridesWin) {
-  const Settings s = parse_run_file(good, "/data/run.yaml",
-                                    {"input.file=sub/c.h5", "attention.segments=[4, all]", "attention.dilations=[1, 2]",
-                                     "distribution={strategy: ring}", "distribution.local_below=1",
-                                     "output.overwrite=false", "output.overwrite=true"})
-                         .settings;
+  const Settings s =
+      parse_run_file(good, "/data/run.yaml",
+                     {"input.file=sub/c.h5", "attention.segments=[4, all]", "attention.dilations=[1, 2]",
+                      "distribution={strategy: ring}", "distribution.local_below=1", "output.overwrite=false",
+                      "output.overwrite=true", "output.file=\"take #2.h5\"", "input.q=q#1"})
+          .settings;
   EXPECT_EQ(s.input.file, "/data/sub/c.h5");
   EXPECT_EQ(s.attention.pattern.pairs, (std::vector<Pair>{{4, 1}, {pattern::whole_document, 2}}));
   EXPECT_EQ(s.distribution.strategy, "ring");
   EXPECT_EQ(s.distribution.local_below, 1);
   EXPECT_TRUE(s.output.overwrite);
+  EXPECT_EQ(s.output.file, "/data/take #2.h5");
+  EXPECT_EQ(s.input.q, "q#1");
 }
 
 TEST(RunFile, AliasesAreValues) {

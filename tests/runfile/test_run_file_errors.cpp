@@ -224,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"WindowOfNoRow", attention("  segments: [{window: 0}]\n  dilations: [1]\n"), "4:23",
             "attention.segments: window: found '0', expected"},
         Bad{"WindowOfThree", attention("  segments: [{window: [1, 2, 3]}]\n  dilations: [1]\n"), "4:23",
-            "attention.segments: window: a list of 3, expected rows or [left, right]"},
+            "attention.segments: window: a list of 3 entries, expected a number of rows, or [left, right]"},
         Bad{"WindowBelowZero", attention("  segments: [{window: [3, -1]}]\n  dilations: [1]\n"), "4:27",
             "attention.segments: window: found '-1', expected"},
         Bad{"FirstWord", attention("  segments: [{window: 3, first: all}]\n  dilations: [1]\n"), "4:33",
@@ -312,6 +312,9 @@ TEST(RunFileOverrides, AreNamedInErrors) {
       error_of(good, {"attention.segments=[4, all]", "attention.segments.0=5"}),
       "--set attention.segments.0=5: expected a section before '.0', found a list (--set attention.segments=[4, all])");
   EXPECT_EQ(error_of(good, {"attention.causal"}), "--set attention.causal: expected --set section.key=value");
+  EXPECT_EQ(error_of(good, {"output.file=take #2.h5"}),
+            "--set output.file=take #2.h5: YAML ignores '#2.h5' as a comment; if it belongs to the value, write --set "
+            "'output.file=\"take #2.h5\"'");
   EXPECT_EQ(error_of(good, {"=3"}), "--set =3: expected --set section.key=value");
   EXPECT_EQ(error_of(good, {"attention.scale="}),
             "--set attention.scale=: attention.scale: found nothing, expected a finite number above 0");
@@ -341,6 +344,8 @@ TEST(RunFilePaths, AboveALinkIsAboveTheFolderToWhichItLeads) {
   const RunFile run = parse_run_file(text, folder / "link/run.yaml", {});
   EXPECT_EQ(run.settings.input.file, std::filesystem::canonical(folder / "sub") / "a.h5");
   EXPECT_EQ(run.settings.output.file, folder / "link/b.h5") << "a link that is not left stays as it is";
+  EXPECT_EQ(parse_run_file(text, folder / "link/../run.yaml", {}).settings.output.file,
+            std::filesystem::canonical(folder / "sub") / "b.h5");
 }
 
 TEST(RunFilePaths, OneFileUnderTwoNamesIsOneFile) {

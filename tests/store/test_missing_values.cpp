@@ -79,7 +79,7 @@ class MissingValuesTest : public test::InputFileTest {
   runfile::InputSettings settings_ = test::settings_for(path);
 };
 
-const char* const words = ", which stands for a missing number by its attribute ";
+const char* const words = ", which stands for a missing number according to its attribute ";
 
 TEST_F(MissingValuesTest, PackedNumbersAreRefused) {
   for (const std::string name : {"/q", "/k", "/v", "/dout", "/dlse", "documents"}) {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <functional>
 
@@ -18,6 +19,14 @@ using test::settings_for;
 
 constexpr hsize_t rows = 12, heads = 2, dim = 4, all = rows * heads * dim;
 const std::vector<hsize_t> extents{1, rows, heads, dim};
+
+/// HDF5 looks up both variables when it is first called, so they are set before. It reads vds_prefix at each opening. A
+/// file below the prefixes is found there; any other is found as without prefixes.
+char vds_prefix[64] = "HDF5_VDS_PREFIX=${ORIGIN}/prefix";
+[[maybe_unused]] const bool has_prefixes = [] {
+  setenv("HDF5_EXTFILE_PREFIX", "${ORIGIN}/prefix", 1);
+  return putenv(vds_prefix) == 0;
+}();
 
 class OtherFiles : public test::InputFileTest {
  protected:
@@ -59,14 +68,25 @@ class OtherFiles : public test::InputFileTest {
       add_k(file, space, [&](hid_t creation) { H5Pset_virtual(creation, space, source, "k", space); });
     });
   }
-  /// Makes k in raw storage of `there` bytes, where the file with k reserves `reserved` bytes.
-  void make_raw(std::size_t there, hsize_t reserved) {
+  /// Makes k in raw storage of `there` bytes, where the file with k reserves `reserved` bytes and writes its name so.
+  void make_raw(std::size_t there, hsize_t reserved, const std::string& named) {
     make([&](hid_t file) {
       const auto numbers = test::counting<float>(all, 500);
       std::ofstream(raw, std::ios::binary).write(reinterpret_cast<const char*>(numbers.data()), std::streamsize(there));
       add_k(file, H5Screate_simple(4, extents.data(), nullptr),
-            [&](hid_t creation) { H5Pset_external(creation, raw.c_str(), 0, reserved); });
+            [&](hid_t creation) { H5Pset_external(creation, named.c_str(), 0, reserved); });
     });
+  }
+
+  /// Moves a file into the folder "prefix", and returns its new name.
+  std::string below_prefix(const std::string& file) const {
+    const std::string moved = folder / "prefix/" + std::filesystem::path(file).filename().string();
+    if (comm.is_root()) {
+      std::filesystem::create_directory(folder / "prefix");
+      std::filesystem::rename(file, moved);
+    }
+    comm.barrier();
+    return moved;
   }
 
   /// Checks the numbers of k, and that the input needs exactly these other files.
@@ -120,15 +140,19 @@ TEST_F(OtherFiles, LinksLeadThere) {
 TEST_F(OtherFiles, VirtualDatasetsAndRawStorageHaveTheirNumbersThere) {
   make_virtual("other.h5");
   expect_k("a virtual dataset", {other});
-  make_raw(all * 4, all * 4);
+  make_raw(all * 4, all * 4, raw);
   expect_k("raw storage", {raw});
 }
 
 TEST_F(OtherFiles, AreFoundWhereHdf5FindsThem) {
   make_virtual("/absent/other.h5");  // both files have moved together: of an absolute name HDF5 takes the last part
   expect_k("an absolute name", {other});
-  make_raw(all * 4, all * 8);
+  make_raw(all * 4, all * 8, raw);
   expect_k("raw storage with room for more", {raw});
+  make_virtual("other.h5");
+  expect_k("a source below a prefix", {below_prefix(other)});
+  make_raw(all * 4, all * 4, "k.raw");
+  expect_k("raw storage below a prefix", {below_prefix(raw)});
   make([&](hid_t file) {  // the virtual dataset ends before block 1, whose file is there without the dataset
     put_k(folder / "part_0.h5");
     add_dataset(folder / "part_1.h5", "nothing", H5T_IEEE_F32LE, {1});
@@ -162,11 +186,33 @@ TEST_F(OtherFiles, ThatAreMissingOrCutShortAreRefused) {
   }
   comm.barrier();
   expect_missing(other);
-  make_raw(all * 4 - 1, all * 4);
+  if (comm.is_root()) {
+    const hid_t file = H5Fopen(other.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    add_k(file, H5Screate_simple(4, extents.data(), nullptr), [](hid_t) {});
+    H5Fclose(file);
+  }
+  comm.barrier();
+  expect_error(path, fmt::format("dataset /k is made of dataset k of {}, which was never written", other),
+               [&] { tensor_file(settings_for(path), comm); });
+  make_raw(all * 4 - 1, all * 4, "k.raw");
+  const auto raw_error = [&] { return test::common_error(comm, [&] { tensor_file(settings_for(path), comm); }); };
+  EXPECT_NE(raw_error().find("prefix/k.raw, which does not exist"), std::string::npos) << raw_error();
+  below_prefix(raw);
+  EXPECT_NE(raw_error().find("prefix/k.raw, which has 383 bytes, expected at least 384"), std::string::npos);
+  make_raw(all * 4 - 1, all * 4, raw);
   expect_error(path,
                fmt::format("dataset /k: its numbers are in {}, which has {} bytes, expected at least {}", raw,
                            all * 4 - 1, all * 4),
                [&] { tensor_file(settings_for(path), comm); });
+}
+
+TEST_F(OtherFiles, SeveralPrefixesAreRefused) {
+  make_virtual("other.h5");
+  const std::string before = vds_prefix;
+  std::strcpy(vds_prefix, "HDF5_VDS_PREFIX=/a:/b");
+  expect_error(path, "dataset /k is virtual, and HDF5_VDS_PREFIX is /a:/b, expected one folder without a colon",
+               [&] { tensor_file(settings_for(path), comm); });
+  std::strcpy(vds_prefix, before.c_str());
 }
 
 /// HDF5 itself would follow a cycle of virtual datasets until the stack overflows.

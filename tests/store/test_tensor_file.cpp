@@ -255,9 +255,9 @@ TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
   comm.barrier();
   const std::vector<std::pair<std::string, std::string>> cases{
       {"none_there", "no dataset none_there (in the file: "},
-      {"long", "dataset long has 3 offsets, 0 ... 10, expected 0 ... 9, or less"},
-      {"late", "dataset late has 2 offsets, 1 ... 9, expected 0 ... 9"},
-      {"one", "dataset one has 1 offsets, 0 ... 0, expected 0 ... 9"},
+      {"long", "dataset long has 3 offsets, 0 ... 10, expected 2 or more, from 0 to at most 9"},
+      {"late", "dataset late has 2 offsets, 1 ... 9, expected 2 or more, from 0 to at most 9"},
+      {"one", "dataset one has 1 offsets, 0 ... 0, expected 2 or more, from 0 to at most 9"},
       {"down", "dataset down: offset 4 after 6 at [2], expected ascending offsets"},
       {"floats", "dataset floats is float32 with 1 axes, expected int64 with 1"},
       {"table", "dataset table is 64-bit integer with 2 axes, expected int64 with 1"}};

@@ -33,7 +33,7 @@ bool looks_like_setting(std::string_view word) {
          key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.") == std::string_view::npos;
 }
 
-/// True for the options of mpirun and srun in "-n 2", "-n2", "-np 2", "--np=2" and "--ntasks=2".
+/// True for an option that sets the number of ranks in mpirun or srun: "-n", "-n2", "-np", "--np" or "--ntasks".
 bool is_count_of_ranks(std::string_view option) {
   constexpr std::array<std::string_view, 5> names{"--np", "--n", "--ntasks", "--nprocs", "--ranks"};
   if (std::find(names.begin(), names.end(), option) != names.end()) return true;
@@ -43,9 +43,9 @@ bool is_count_of_ranks(std::string_view option) {
 }
 
 /// Finds the first mistake in the words of one command line.
-class Reader {
+class MistakeFinder {
  public:
-  Reader(const std::string& verb, const std::vector<Option>& options, const std::vector<std::string>& words)
+  MistakeFinder(const std::string& verb, const std::vector<Option>& options, const std::vector<std::string>& words)
       : verb_(verb), options_(options), words_(words) {}
 
   std::string complaint() {
@@ -94,24 +94,24 @@ class Reader {
   }
 
   /// Returns what is wrong with a value of --set; empty if it is valid. The shell cuts a value without quotes at
-  /// blanks.
+  /// spaces.
   std::string setting(const std::string& value) const {
     if (open_brackets(value) > 0 && at_ < words_.size()) {
       std::string whole = value;
       for (std::size_t i = at_; i < words_.size() && open_brackets(whole) > 0; ++i) whole += " " + words_[i];
       if (open_brackets(whole) == 0) {
-        return fmt::format("--set {}: the shell cut this at a blank, put it in quotes: --set '{}'", value, whole);
+        return fmt::format("--set {}: the shell cut this at a space, put it in quotes: --set '{}'", value, whole);
       }
     }
     const bool ends_early = value.ends_with('=') && at_ < words_.size() && !looks_like_option(words_[at_]);
     if (ends_early || value.find('=') == std::string::npos) {
-      return fmt::format("--set {}: expected KEY=VALUE without blanks, for example --set attention.causal=false",
+      return fmt::format("--set {}: expected KEY=VALUE without spaces, for example --set attention.causal=false",
                          value);
     }
     return "";
   }
 
-  /// Explains a word that belongs to no option. Empty if the word is the run file.
+  /// Returns what is wrong with a word that belongs to no option; empty if the word is the run file.
   std::string stray(const std::string& word) {
     const bool is_setting = looks_like_setting(word);
     const bool takes_file = find("file") != nullptr;
@@ -173,9 +173,9 @@ void define(CLI::App& app, const Verb& verb) {
 std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::string>& words) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs) names.push_back(verb.name);
-  if (words.empty()) return fmt::format("there is no verb, expected one of {}", fmt::join(names, ", "));
+  if (words.empty()) return fmt::format("the verb is missing, expected one of {}", fmt::join(names, ", "));
   const std::string& first = words[0];
-  if (first.starts_with('-')) {
+  if (first.starts_with('-')) {  // before a verb there may be only --version, or --help, which is always known
     bool version = false;
     return complaint_of_words("", {flag("--version", version, "")}, {first});
   }
@@ -199,15 +199,17 @@ CommandLine complain(const std::string& what, bool prints) {
 
 std::string complaint_of_words(const std::string& verb, const std::vector<Option>& options,
                                const std::vector<std::string>& words) {
-  return Reader(verb, options, words).complaint();
+  return MistakeFinder(verb, options, words).complaint();
 }
 
 CommandLine parse_command_line(int argc, char** argv, bool prints) {
   std::vector<Verb> known = verbs();
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (const std::string what = complaint_of(known, words); !what.empty()) return complain(what, prints);
-  CLI::App app("annulus: dilated ring attention for HPC clusters. Launch with mpirun or srun, or alone on one rank.",
-               "annulus");
+  CLI::App app(
+      "annulus: dilated ring attention for HPC clusters. Launch with mpirun or srun, or without a launcher on one "
+      "rank.",
+      "annulus");
   app.set_version_flag("--version", fmt::format("annulus {} ({})", version, git_commit));
   app.footer(
       "Example:\n  annulus run --help\n  mpirun -n 2 annulus run my.yaml    (or: srun --kill-on-bad-exit=1 -n 2 "
@@ -231,7 +233,7 @@ CommandLine parse_command_line(int argc, char** argv, bool prints) {
     if (const std::string what = verb.complaint(); !what.empty()) return complain(what, prints);
     return {.verb = std::move(verb), .status = 0, .text = fmt::format("annulus {}", fmt::join(words, " "))};
   }
-  return complain("there is no verb " + words[0], prints);
+  return complain("there is no verb " + words[0], prints);  // not reached: complaint_of() finds every unknown verb
 }
 
 }  // namespace annulus::app

@@ -20,7 +20,7 @@ struct CommandLine {
 CommandLine parse_command_line(int argc, char** argv, bool prints);
 
 // The next function explains mistakes that a parser of options would only call "unexpected": a list that the shell cut
-// at a blank, a misspelt option, or a number of ranks, which only the launcher can take.
+// at a space, a misspelt option, or a number of ranks, which only the launcher can take.
 
 /// Returns what is wrong with the words after a verb, and what to write instead. Returns "" if the parser can continue;
 /// the parser then checks values and finds missing options. `verb` is empty for words before any verb.

@@ -22,6 +22,8 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/print_to_stderr.hpp"
 #include "annulus/runfile/user_words.hpp"
 
 namespace annulus::app {
@@ -31,6 +33,7 @@ namespace {
 int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
   end_on_signals(comm, line.verb->when_ended);  // signals print a message and leave no unfinished file
   try {
+    comm::agree(comm, core::require_valid_kokkos_options);
     return line.verb->run(comm, line.text);
   } catch (const comm::AgreedError& error) {  // all ranks throw it
     if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());
@@ -55,7 +58,8 @@ runfile::Parsed<double> first_stall_timeout() {
 
 /// Answers a command line that needs no ranks: prints help, the version, or what is wrong with the words, and returns
 /// the exit status. Empty if the line has a verb to run, or options for Kokkos, which only Kokkos can read. MPI need
-/// not start for these answers, so they work on login nodes where MPI_Init fails. For a process without a launcher.
+/// not start for these answers, so they work on login nodes where MPI_Init fails. Call it only
+/// in a process without a launcher.
 std::optional<int> answer_without_mpi(int argc, char** argv) {
   const auto is_for_kokkos = [](std::string_view word) { return word.starts_with("--kokkos-"); };
   if (std::any_of(argv + 1, argv + argc, is_for_kokkos)) return {};
@@ -71,8 +75,8 @@ int main(int argc, char** argv, const Launch& launch) {
   const runfile::Parsed<double> timeout = first_stall_timeout();
   if (!timeout.number) {
     if (comm.is_root()) {
-      fmt::print(stderr, "annulus: error: the environment variable {} is '{}', expected seconds: {}\n", stall_variable,
-                 std::getenv(stall_variable), timeout.expected);
+      core::print_to_stderr("annulus: error: the environment variable {} is '{}', expected seconds: {}\n",
+                            stall_variable, std::getenv(stall_variable), timeout.expected);
     }
     return int(core::ErrorKind::usage);
   }
@@ -121,12 +125,14 @@ int main(int argc, char** argv) {
   const auto timeout = annulus::app::first_stall_timeout().number;  // main() above refuses an invalid number
   annulus::comm::set_stall_timeout(timeout.value_or(annulus::comm::default_stall_timeout),
                                    annulus::app::stall_variable);
+  const char* const threads = std::getenv("KOKKOS_NUM_THREADS");
+  if (threads != nullptr) annulus::core::check_kokkos_threads("the environment variable KOKKOS_NUM_THREADS", threads);
   const bool sends_to_self = argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word;
   if (launch.alone && !sends_to_self) {
     const std::optional<int> status = annulus::app::answer_without_mpi(argc, argv);
     if (status) return annulus::app::finish_printing(*status);
   }
-  // The process that sends to itself tries what its parent uses, so it must not choose a transport of its own.
+  // The child that sends to itself must use the MPI components of its parent, so its Runtime may leave out none.
   const annulus::comm::Runtime runtime(argc, argv, launch.alone && !sends_to_self);
   annulus::app::buffer_standard_output();
   if (sends_to_self) return annulus::comm::send_device_memory_to_self();

@@ -54,14 +54,14 @@ extern "C" void note_request(int signal) {
 bool alone = true;  // in a job of one rank
 
 /// Removes this rank's unfinished files. Then waits half a second while other ranks remove their files, because Open
-/// MPI 4's mpirun kills the other ranks at once when one rank ends after TERM. (It should first wait for a second.)
+/// MPI 4's mpirun kills the other ranks at once when one rank ends after TERM. (It should wait for one second first.)
 void clean_up() {
   core::remove_unfinished_files();
   if (!alone) poll(nullptr, 0, /*ms=*/500);
 }
 
 /// If this process has printed its last message, ends the process with the status that belongs to this message.
-void end_if_all_is_said() {
+void end_if_status_is_final() {
   if (comm::final_status() < 0) return;
   clean_up();
   _exit(comm::final_status());
@@ -69,7 +69,7 @@ void end_if_all_is_said() {
 
 /// Handles the alarm of note_request(). Calls only functions that POSIX allows in a signal handler.
 extern "C" void end_stopped(int) {
-  end_if_all_is_said();
+  end_if_status_is_final();
   stop_line.write();
   clean_up();
   _exit(stopped_status);
@@ -99,7 +99,7 @@ bool comes_to_all_ranks(const siginfo_t* info) {
 
 /// Handles the signals of `endings`. Calls only functions that POSIX allows in a signal handler.
 extern "C" void end_process(int signal, siginfo_t* info, void*) {
-  end_if_all_is_said();
+  end_if_status_is_final();
   int status = int(core::ErrorKind::failure);
   for (const Ending& ending : endings) {
     if (ending.signal != signal) continue;

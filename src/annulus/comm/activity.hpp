@@ -39,9 +39,9 @@ class BlockingScope {
 };
 
 /// Reports that this rank made progress: a request completed, the kernel advanced, a piece of work is done. It is
-/// cheap enough for every poll. Long work should call it several times within the time-out. This function calls MPI
-/// now and then. Where MPI moves data only inside its calls (TCP), other ranks know that this rank works only because
-/// it calls this function. Throws Error(failure) when MPI fails.
+/// cheap enough for every poll. Long work should call it several times within the time-out. This function sometimes
+/// calls MPI. Where MPI moves data only inside its calls (TCP), other ranks learn only through these calls that this
+/// rank works. Throws Error(failure) when MPI fails.
 void watchdog_progress();
 
 /// Calls a function of MPI, HDF5 or NCCL that may block, inside a BlockingScope, and returns its result. Destructors

@@ -60,7 +60,7 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
   source.wait_until_loaded();
   target.wait_until_loaded();
   Requests requests;
-  // Receives from rank - d and sends to rank + d start in the order of d: not all ranks send to one rank at once.
+  // Receives from rank - d and sends to rank + d start in the order of d, so that not all ranks send to one at once.
   const auto type_of = [](const Staged& array, const Piece& piece) {
     return Datatype::columns(array.block(), piece.rows, piece.columns);
   };

@@ -21,7 +21,7 @@ struct Piece {
 /// piece have equal sizes. `from` and `to` are used as whole arrays (RowBlock::rows has no effect) and must not
 /// overlap.
 ///
-/// Worked example: 2 ranks, rank p holds one row of two bytes, `from` = [a_p b_p]. Rank 0 shall get column 0 of both
+/// Worked example: 2 ranks, rank p holds one row of two bytes, `from` = [a_p b_p]. Rank 0 is to get column 0 of both
 /// rows, rank 1 column 1. On rank 0 `sends` is {row 0, column 0}, {row 0, column 1}; `receives` is {row 0, column 0},
 /// {row 1, column 0}. Afterwards `to` is [a_0; a_1] on rank 0 and [b_0; b_1] on rank 1.
 void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::vector<Piece>& sends,

@@ -8,7 +8,7 @@
 
 namespace annulus::comm {
 
-/// Maps a rank to the message for this rank, or from this rank. Ranks without a message are absent.
+/// Maps a peer to the message to it, or to the message from it. Peers without a message are absent.
 using ByteMessages = std::map<int, std::vector<std::byte>>;
 
 /// Sends message sends.at(p) to rank p and returns the received messages by sender; collective and blocking. Empty

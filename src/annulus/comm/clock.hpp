@@ -1,4 +1,4 @@
-// Compares the clocks of ranks: the clocks of two machines start at different moments and run at different rates.
+// Compares the clocks of ranks, because clocks of two machines start at different moments and run at different rates.
 #pragma once
 
 #include <functional>

@@ -22,7 +22,24 @@ void check_mpi(int code, const char* what) {
 
 namespace {
 
+/// Throws unless `parent` can be duplicated. MPI itself would end the job, not return an error.
+void check_parent(MPI_Comm parent) {
+  const auto refuse = [](const char* found, const char* expected) {
+    core::fail(core::ErrorKind::usage, "Communicator: {}; expected {}", found, expected);
+  };
+  int is_running = 0, is_over = 0, has_two_groups = 0;
+  check_mpi(blocking_quietly("MPI_Initialized", MPI_Initialized, &is_running), "MPI_Initialized");
+  check_mpi(blocking_quietly("MPI_Finalized", MPI_Finalized, &is_over), "MPI_Finalized");
+  if (is_running == 0) refuse("MPI has not been started", "MPI_Init or MPI_Init_thread before it");
+  if (is_over != 0) refuse("MPI has ended", "that MPI_Finalize comes after it");
+  if (parent == MPI_COMM_NULL) refuse("the MPI_Comm is MPI_COMM_NULL", "an intracommunicator");
+  check_mpi(blocking_quietly("MPI_Comm_test_inter", MPI_Comm_test_inter, parent, &has_two_groups),
+            "MPI_Comm_test_inter");
+  if (has_two_groups != 0) refuse("the MPI_Comm is an intercommunicator", "an intracommunicator");
+}
+
 MPI_Comm duplicate(MPI_Comm parent) {
+  check_parent(parent);
   MPI_Comm comm = MPI_COMM_NULL;
   call_mpi("MPI_Comm_dup", MPI_Comm_dup, parent, &comm);
   return comm;
@@ -75,8 +92,9 @@ Communicator::Communicator(Owned owned) : comm_(owned.handle), exceptions_(std::
 }
 
 Communicator::~Communicator() {
+  if (is_alone() || is_abandoned_) return;
   int ended = 0;
-  if (is_alone() || MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0) return;  // nothing is left to free
+  if (MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0) return;  // nothing is left to free
   if (std::uncaught_exceptions() <= exceptions_) blocking_quietly("MPI_Comm_free", MPI_Comm_free, &comm_);
 }
 
@@ -99,7 +117,7 @@ Communicator Communicator::node() const {
 int Communicator::ranks_of_node() const { return node().size(); }
 Index Communicator::sum_of_node(Index value) const { return node().sum(value); }
 
-// Every collective starts by its non-blocking call. The rank then polls, so that the watchdog notices absent ranks.
+// Each collective is started by a non-blocking call. The rank then polls, so that the watchdog notices missing ranks.
 
 void Communicator::barrier() const {
   if (is_alone()) return;

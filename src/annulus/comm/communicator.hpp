@@ -30,9 +30,10 @@ class Communicator {
  public:
   /// A communicator of this process alone. It calls no function of MPI, so MPI need not have been started.
   Communicator() = default;
+  /// Collective. Throws Error(usage) on this rank if MPI is not running, or if `parent` is not an intracommunicator.
   explicit Communicator(MPI_Comm parent);
-  /// Collective, except while an exception unwinds on this rank. In that case the communicator is not freed, because
-  /// MPI_Comm_free may wait for the other ranks, and they may be waiting for this rank.
+  /// Collective, except while an exception unwinds on this rank, or after abandon(). In these cases the communicator is
+  /// not freed, because MPI_Comm_free may wait for the other ranks, and they may be waiting for this rank.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -43,6 +44,11 @@ class Communicator {
   int ranks_of_node() const;
   /// Returns the sum over the ranks of this machine. Collective.
   Index sum_of_node(Index value) const;
+
+  /// Says that an exception ended work on this rank, or on another, while messages were in flight. The messages may
+  /// still arrive and match later ones, so nothing may use this communicator any more. The destructor does not free it.
+  void abandon() const { is_abandoned_ = true; }
+  bool is_abandoned() const { return is_abandoned_; }
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -79,6 +85,7 @@ class Communicator {
   int rank_ = 0;
   int size_ = 1;
   int exceptions_ = 0;  // std::uncaught_exceptions() at construction
+  mutable bool is_abandoned_ = false;
 };
 
 /// An error that all ranks throw with the same text, so that the program can end on all of them with one message.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <limits>
 #include <system_error>
 
@@ -14,6 +13,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/core/metrics.hpp"
+#include "annulus/core/print_to_stderr.hpp"
 #include "annulus/core/unfinished_files.hpp"
 
 namespace annulus::comm {
@@ -21,7 +21,7 @@ namespace {
 
 static_assert(stalled_status == int(core::ErrorKind::stalled));
 constexpr double longest_step = 1;         // s; a limit of counted()
-constexpr double longest_interval = 0.25;  // s; the limit of look_interval(): a rank notices an alarm in two intervals
+constexpr double longest_interval = 0.25;  // s; limit of look_interval(): a rank notices an alarm within two of them
 
 std::atomic<double> timeout{default_stall_timeout};
 std::atomic<double> limit{std::numeric_limits<double>::infinity()};  // set by shorten_stall_timeout()
@@ -57,10 +57,10 @@ Guard::Guard() {
   try {
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error& error) {
-    fmt::print(stderr,
-               "annulus: warning: the thread that ends hung calls could not be started: {}; a call that hangs is not "
-               "ended after distribution.stall_timeout\n",
-               error.what());
+    core::print_to_stderr(
+        "annulus: warning: the thread that ends hung calls could not be started: {}; a call that hangs is not "
+        "ended after distribution.stall_timeout\n",
+        error.what());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   guard = this;

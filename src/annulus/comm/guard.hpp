@@ -3,7 +3,8 @@
 // process with _exit(4), and the launcher ends the other ranks. While the watched thread works, the guard counts
 // beats, by which other ranks know that this rank works (heartbeat.hpp).
 //
-// The guard makes no MPI call, because MPI runs FUNNELED, and because the watched thread may hold MPI's locks.
+// The guard makes no MPI call, because MPI is started with MPI_THREAD_FUNNELED, which allows calls from one thread
+// only, and because the watched thread may hold MPI's locks.
 #pragma once
 
 #include <atomic>
@@ -19,11 +20,11 @@ inline constexpr int stalled_status = 4;
 inline constexpr double default_stall_timeout = 300;  // s
 
 /// From now on a run without any progress for this long counts as stalled. All ranks must set the same time-out.
-/// `source` names the setting with this number; messages print this name. The string must never be freed.
+/// `source` names the setting that gave the number; messages print this name. The string must never be freed.
 void set_stall_timeout(double seconds, const char* source = "distribution.stall_timeout");
-/// From now on the time-out of this rank is at most this long, whatever set_stall_timeout() sets later. Called when the
-/// process has received a signal to end and will be killed if it does not end in time. A signal handler may call this
-/// function.
+/// From now on the time-out of this rank is at most this long, even if set_stall_timeout() later sets a longer one.
+/// Called when the process has received a signal to end and will be killed if it does not end in time. A signal handler
+/// may call this function.
 void shorten_stall_timeout(double seconds);
 double stall_timeout();
 /// From now on, if a signal ends this process, the exit status is `status`, and the handler prints no line

@@ -46,8 +46,8 @@ class Heartbeat {
   struct Heart {
     MPI_Request request = MPI_REQUEST_NULL;
     Index arriving = 0;
-    Index known = -1;  ///< -1: no number to compare with
-    bool asked = false;
+    Index known = -1;    ///< -1: no number to compare with
+    bool asked = false;  ///< true if a read has been started since forget_beats()
   };
   /// Lets MPI serve other ranks' reads of this rank's numbers, where MPI moves data only inside its calls.
   void let_mpi_move() const;

@@ -10,7 +10,7 @@ namespace annulus::comm {
 /// the functions of this file.
 core::HostMemory take_host_memory(core::Index bytes);
 
-/// Gives memory back to the pool. The pool may hand it out again when the moment `until` of `queue` is over.
+/// Gives memory back to the pool. The pool may hand the memory out again as soon as queue.is_over(until).
 void keep_host_memory(core::HostMemory memory, core::CopyQueue& queue, core::When until);
 
 /// Gives back memory that must never be used again nor freed, because after an error MPI may still read or write it.

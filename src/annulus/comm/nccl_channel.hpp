@@ -1,4 +1,4 @@
-// NCCL carries messages between device buffers of a communicator's ranks. The messages have a queue (a CUDA stream) of
+// Sends messages between device buffers of a communicator's ranks by NCCL. The messages have a queue (a CUDA stream) of
 // their own and travel while kernels run.
 //
 // NCCL matches messages only by their order, and finishes one group before the next. So all ranks must start their
@@ -41,7 +41,7 @@ class NcclChannel {
 
   /// Starts messages as one group. Rows are sent with the contents that the kernels launched so far give them. Until
   /// the group is over, no kernel that touches any of the rows may be launched. Messages from one rank to another
-  /// match in list order.
+  /// match in the order of the lists.
   std::shared_ptr<NcclGroup> start(std::vector<NcclMessage> sends, std::vector<NcclMessage> receives);
   /// Hands waiting groups to NCCL if it can take them. Throws Error(failure) with NCCL's text if NCCL failed.
   void progress();

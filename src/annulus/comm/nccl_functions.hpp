@@ -13,7 +13,7 @@ namespace annulus::comm {
 inline constexpr int nccl_success = 0;
 inline constexpr int nccl_in_progress = 7;
 
-/// A Handle is an ncclComm_t, a stream a cudaStream_t. Each function that returns int returns one of NCCL's results.
+/// A Handle is an ncclComm_t, a stream is a cudaStream_t. Each function that returns int returns one of NCCL's results.
 struct NcclFunctions {
   using Handle = void*;
   using Id = std::array<char, 128>;

@@ -18,11 +18,13 @@ class Record {
   void pop_scope();
   /// Sets what the thread is doing now; returns what it was doing before, for go_back().
   Doing begin(Doing::Activity activity, std::string what = "");
-  /// Sets what the thread is doing back to `before`; returns what it did until now. Counts a beat if that was a call.
+  /// Sets what the thread is doing back to `before`; returns what it did until now. Counts a beat if that was a call,
+  /// except if the thread made the call while it waited.
   Doing go_back(Doing before);
+  /// Sets what the thread waits for, for text().
   void wait_for(const std::vector<Outstanding>& outstanding);
 
-  /// Counts anything that proves that this thread is not stuck. The guard reads the count.
+  /// Counts an event that proves that this thread is not stuck. The guard reads the count.
   void sign_of_life() { ++signs_; }
   std::uint64_t signs() const { return signs_; }
 

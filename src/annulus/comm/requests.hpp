@@ -15,7 +15,7 @@ namespace annulus::comm {
 
 using core::Index;
 
-/// Describes a request for a diagnosis.
+/// Describes a request, for messages about a stalled run.
 struct Outstanding {
   enum class Kind { receive, send, collective };
   Kind kind = Kind::collective;
@@ -42,7 +42,7 @@ class Requests {
   Requests& operator=(const Requests&) = delete;
 
   bool empty() const { return requests_.empty(); }
-  /// Returns where an MPI call is to store its request; the address is valid until the next add().
+  /// Returns the address at which an MPI call must store its request; it is valid until the next add().
   MPI_Request* add(const Outstanding& what);
   /// For an MPI call that must wait until ready() returns true. begin(request) makes this call. add_when() itself
   /// calls begin() if it can; otherwise a later advance() or wait() of any Requests does. The process makes all such

@@ -9,8 +9,8 @@
 namespace annulus::comm {
 
 /// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. Make one Runtime per process, in main; it must
-/// outlive everything else. Removes Kokkos' own options (--kokkos-...) from argc and argv. A rank's number in its node
-/// selects a GPU, unless an option names one. Without a GPU, a build for GPUs does not start Kokkos
+/// outlive all objects that use MPI or Kokkos. Removes Kokkos' own options (--kokkos-...) from argc and argv. A rank's
+/// number in its node selects a GPU, unless an option names one. Without a GPU, a build for GPUs does not start Kokkos
 /// (core/kokkos_compat.hpp).
 class Runtime {
  public:

@@ -12,6 +12,7 @@
 #include "annulus/comm/transport.hpp"
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/gpu_driver.hpp"
+#include "annulus/core/print_to_stderr.hpp"
 
 namespace annulus::comm {
 namespace {
@@ -53,7 +54,7 @@ struct Choice {
 Choice& choice() {
   static Choice one = [] {
     if (!core::why_no_gpu().empty()) {
-      return Choice{true, "none: this build computes on a GPU, and there is none here (" + core::why_no_gpu() + ")"};
+      return Choice{true, "none: this build computes on a GPU, but finds none here (" + core::why_no_gpu() + ")"};
     }
     return core::device_is_host() ? Choice{true, "host memory, straight to MPI"}
                                   : Choice{false, "device memory staged through host memory"};
@@ -73,16 +74,16 @@ void choose_transfers(GpuAware wanted, const Communicator& comm, const std::func
   const std::string setting = wanted == GpuAware::on ? "distribution.gpu_aware: on" : "distribution.gpu_aware: auto";
   const std::string trouble = comm.broadcast(comm.is_root() ? trial() : std::string());
   if (trouble.empty()) {
-    choice() = {true, fmt::format("{} ({}, a device self-send arrived)", straight, setting)};
+    choice() = {true, fmt::format("{} ({}, a trial send of device memory arrived)", straight, setting)};
     return;
   }
   const std::string reason = fmt::format("({}, a trial send of device memory {})", setting, trouble);
   choice() = wanted == GpuAware::on ? Choice{true, straight + " " + reason} : Choice{false, staged + " " + reason};
   if (wanted == GpuAware::on && comm.is_root())
-    fmt::print(stderr,
-               "annulus: warning: distribution.gpu_aware is on, but a trial send of device memory {}: if the first "
-               "message ends this run, too, set it to auto or off\n",
-               trouble);
+    core::print_to_stderr(
+        "annulus: warning: distribution.gpu_aware is on, but a trial send of device memory {}: if the first "
+        "message ends this run, too, set it to auto or off\n",
+        trouble);
 }
 
 std::string transfers() {
@@ -93,7 +94,7 @@ std::string transfers() {
 }
 
 int send_device_memory_to_self() {
-  constexpr Index bytes = 1 << 20;  // more than any library treats as a small message
+  constexpr Index bytes = 1 << 20;  // enough that no library treats the message as a small one
   const core::Buffer from("self-send", bytes), to("self-send", bytes);
   std::vector<unsigned char> sent(bytes), arrived(bytes, 0);
   for (Index i = 0; i < bytes; ++i) sent[std::size_t(i)] = static_cast<unsigned char>(i * 7 + i / 251);

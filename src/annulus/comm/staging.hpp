@@ -18,8 +18,8 @@ enum class GpuAware { automatic, on, off };
 /// functions may claim support that is missing, or deny support that exists, so they are not used. Instead, rank 0
 /// calls `trial`, which makes a child process call send_device_memory_to_self(): a crash of the library then ends only
 /// the child. `trial` returns what went wrong, or an empty text. `trial` is called only for device memory, and not
-/// with `off`. With `on`, device memory is sent directly even if the trial fails, because the GPU may only have
-/// refused a second process; rank 0 then prints a warning.
+/// with `off`. With `on`, device memory is sent directly even if the trial fails: perhaps the GPU refused only
+/// the child, as a second process. Rank 0 then prints a warning.
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
 /// Returns how rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by
@@ -34,7 +34,7 @@ struct StagingQueues {
   core::CopyQueue* to_host = nullptr;
   core::CopyQueue* to_device = nullptr;
 };
-/// For tests: from now on all blocks are staged, even host memory, and these queues copy them. Null queues end this.
+/// For tests: from now on all blocks are staged, even host memory, and these queues copy them, until null is passed.
 void stage_by(const StagingQueues& queues);
 
 /// A block in a form that MPI may read or write: the block itself, or a packed copy in host memory. Construct it when

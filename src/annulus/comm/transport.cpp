@@ -53,7 +53,7 @@ void require_own_gpus(const std::vector<std::pair<std::string, std::string>>& lo
     if (sharing.size() == 1) continue;
     core::fail(core::ErrorKind::usage,
                "distribution.transport: nccl needs a GPU for every rank, but ranks {} share GPU {} of {}; start fewer "
-               "ranks a node, or take transport: mpi",
+               "ranks per node, or set transport: mpi",
                fmt::join(sharing, ", "), location.second, location.first);
   }
 }

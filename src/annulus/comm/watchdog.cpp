@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <thread>
 
 #include "annulus/comm/record.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/metrics.hpp"
+#include "annulus/core/print_to_stderr.hpp"
 
 namespace annulus::comm {
 namespace {
@@ -46,10 +46,10 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds, const char*
     heartbeat_.emplace(comm);
   } catch (const AgreedError& error) {
     if (comm.is_root()) {
-      fmt::print(stderr,
-                 "annulus: warning: {}: ranks cannot read the progress of other ranks, so a rank that waits for a "
-                 "stopped one is not ended after distribution.stall_timeout\n",
-                 error.what());
+      core::print_to_stderr(
+          "annulus: warning: {}: ranks cannot read the progress of other ranks, so a rank that waits for a "
+          "stopped one is not ended after distribution.stall_timeout\n",
+          error.what());
     }
   }
   current = this;
@@ -57,8 +57,8 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds, const char*
 
 Watchdog::~Watchdog() {
   if (comm_.size() > 1 && std::uncaught_exceptions() == 0) {
-    const Scope place("the end of the program");
-    comm_.barrier();  // ranks wait here, where the watchdog knows who is busy; inside MPI_Finalize they would look hung
+    const Scope scope("the end of the program");
+    comm_.barrier();  // here the watchdog knows which rank is busy; ranks that wait in MPI_Finalize would look hung
   }
   current = nullptr;
   heartbeat_.reset();

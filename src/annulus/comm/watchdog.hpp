@@ -6,10 +6,10 @@
 // not look stalled when it goes on.
 //
 // A waiting rank knows that another rank works (heartbeat.hpp), because the working rank changes the number `progress`
-// in rank 0's memory at its polls (watchdog_progress()). Its guard counts beats in the working rank's memory, even if
-// that rank does not poll. Waiting ranks read rank 0's `progress` and beats. If rank 0 waits, and an eighth of the
-// time-out has passed without progress, rank 0 reads the beats of all other ranks. If one of these numbers has
-// changed, rank 0 changes `progress`.
+// in rank 0's memory at its polls (watchdog_progress()). The working rank's guard also counts beats in that rank's own
+// memory, even if the rank does not poll. Waiting ranks read rank 0's `progress` and beats. If rank 0 waits, and an
+// eighth of the time-out has passed without progress, rank 0 reads the beats of all other ranks. If one of these
+// numbers has changed, rank 0 changes `progress`.
 //
 // What notices a stall:
 //   a wait for MPI    the waiting thread itself, which tests its requests again and again (requests.hpp). It prints the

@@ -44,7 +44,7 @@ Window::Window(const Communicator& comm, std::string purpose, Index bytes)
 
 void Window::write(Index offset, const void* data, Index bytes) {
   core::require(offset >= 0 && bytes >= 0 && offset + bytes <= bytes_, [&] {
-    return fmt::format("bytes [{}, {}) are written to a window of {}", offset, offset + bytes, bytes_);
+    return fmt::format("bytes [{}, {}) are written to a window of {} bytes", offset, offset + bytes, bytes_);
   });
   core::copy_to_host(static_cast<std::byte*>(data_) + offset, data, bytes);
 }
@@ -55,7 +55,7 @@ void Window::clear() {
 
 void Window::read(Index offset, void* data, Index bytes) const {
   core::require(offset >= 0 && bytes >= 0 && offset + bytes <= bytes_, [&] {
-    return fmt::format("bytes [{}, {}) are read from a window of {}", offset, offset + bytes, bytes_);
+    return fmt::format("bytes [{}, {}) are read from a window of {} bytes", offset, offset + bytes, bytes_);
   });
   core::copy_to_device(data, static_cast<const std::byte*>(data_) + offset, bytes);
 }
@@ -120,7 +120,7 @@ Index WindowRead::start(int owner, Index held, const std::vector<RowRun>& runs, 
   if (into.rows.empty()) return 0;
   const Datatype target = Datatype::runs(runs, into.parts, held, into.row_bytes);
   core::require(target.bytes() == into.bytes(),
-                [&] { return fmt::format("{} bytes are read into {}", target.bytes(), into.bytes()); });
+                [&] { return fmt::format("{} bytes are read into rows of {} bytes", target.bytes(), into.bytes()); });
   const RowBlock& block = rows_.emplace(into).block();
   owner_ = owner;
   check_mpi(MPI_Rget(block.first_row(), 1, Datatype::rows(block).handle(), owner, 0, 1, target.handle(),
@@ -136,7 +136,7 @@ void WindowAdd::start(int owner, Index held, const std::vector<RowRun>& runs, co
   Index rows = 0;
   for (const RowRun& run : runs) rows += run.count;
   core::require(rows == from.rows.size(),
-                [&] { return fmt::format("{} rows are added to {}", from.rows.size(), rows); });
+                [&] { return fmt::format("{} rows are added to {} rows", from.rows.size(), rows); });
   rows_.emplace(from).load();
   owner_ = owner;
   begin_ = [=, this] { add(held, runs, from, precision); };
@@ -147,8 +147,7 @@ void WindowAdd::add(Index held, const std::vector<RowRun>& runs, const RowBlock&
   MPI_Datatype number = precision == core::Precision::float64 ? MPI_DOUBLE : MPI_FLOAT;
   RowBlock block = rows_->block();
   Index next = block.rows.begin;
-  const BlockingScope inside(
-      "MPI_Raccumulate");  // this call waits for a lock of the owner's memory in Open MPI's component for UCX
+  const BlockingScope inside("MPI_Raccumulate");  // Open MPI's component for UCX waits for a lock of the owner's memory
   for (const RowRun& run : runs) {
     block.rows = {next, next + run.count};
     next += run.count;

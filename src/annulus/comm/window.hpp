@@ -55,7 +55,7 @@ class Window {
 };
 
 /// Accesses in flight to another rank's window, and this rank's rows that are their source or target. Call start() of
-/// a derived class. While you compute, call progress() now and then. Call wait() before the rows are touched.
+/// a derived class. While you compute, call progress() now and then. Call wait() before you touch the rows.
 class WindowAccess {
  public:
   WindowAccess(const WindowAccess&) = delete;

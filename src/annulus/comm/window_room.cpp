@@ -39,7 +39,7 @@ WindowRoom window_room() {
 std::string window_lack(Index need, const WindowRoom& room) {
   if (room.bytes < 0 || need + need / 20 <= room.bytes) return "";
   return fmt::format(
-      "the windows of this node's ranks need {} of shared memory, {} has {} free; expected a larger one (docker run "
+      "the windows of this node's ranks need {} of shared memory, {} has {} free; expected more (docker run "
       "--shm-size, mount -o remount,size=...), a folder with room for Open MPI (OMPI_MCA_osc_sm_backing_directory), or "
       "another strategy than onesided",
       mib(need + need / 20), room.folder, mib(room.bytes));

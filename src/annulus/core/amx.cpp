@@ -12,14 +12,15 @@ namespace annulus::core {
 
 namespace {
 
-/// True if the processor has the AVX-512 instructions that the kernels use beside the tile registers.
+/// True if the processor has the AVX-512 instructions that the kernels use in addition to the tile registers.
 bool has_vectors() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bf16");
 }
 
-/// True if the system saves tile registers: bits 17 (configuration) and 18 (data) of XCR0.
+/// True if the system saves the tile registers of a thread that it interrupts: bits 17 (configuration) and 18 (data)
+/// of register XCR0.
 bool system_saves_tiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned osxsave = 1u << 27, tiles = 3u << 17;

@@ -7,7 +7,7 @@
 namespace annulus::core {
 namespace {
 
-/// Holds the DefaultArithmetic of this thread of Kokkos' pool while a DefaultArithmeticOnHost lives; otherwise null.
+/// The DefaultArithmetic of this thread of Kokkos' pool while a DefaultArithmeticOnHost lives; null at other times.
 std::unique_ptr<const DefaultArithmetic>& of_this_thread() {
   thread_local std::unique_ptr<const DefaultArithmetic> kept;
   return kept;

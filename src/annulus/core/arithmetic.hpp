@@ -31,7 +31,7 @@ class DefaultArithmeticOnHost {
   DefaultArithmeticOnHost& operator=(const DefaultArithmeticOnHost&) = delete;
 
  private:
-  const DefaultArithmetic calling_;  // for the calling thread if Kokkos was not started
+  const DefaultArithmetic calling_;  // the calling thread's, which is needed if Kokkos was not started
 };
 
 }  // namespace annulus::core

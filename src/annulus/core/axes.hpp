@@ -18,7 +18,7 @@ constexpr std::size_t sequence_axis(AxisOrder order) { return order == AxisOrder
 constexpr std::size_t heads_axis(AxisOrder order) { return order == AxisOrder::bshd ? 2 : 1; }
 
 /// Takes one entry per axis (extents, an index, names) as (batch, sequence, heads, ...) and returns the entries in the
-/// order of a file. It also converts back, because it only swaps two axes.
+/// order of a file. The same call converts back, because it only swaps two axes.
 template <class Entry>
 std::vector<Entry> reordered(std::vector<Entry> axes, AxisOrder order) {
   if (order == AxisOrder::bhsd) std::swap(axes.at(1), axes.at(2));

@@ -4,7 +4,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <limits>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/free_blocks.hpp"
@@ -41,6 +45,21 @@ FreeBlocks& device_blocks() {
   return blocks;
 }
 
+/// While a BuffersStay lives: std::uncaught_exceptions() when it was made. At other times, more than can be uncaught.
+constexpr int no_number = std::numeric_limits<int>::max();
+int& exceptions_before() {
+  thread_local int number = no_number;
+  return number;
+}
+
+/// Keeps memory allocated for ever. A list refers to it, so that leak checkers do not report it.
+void abandon(void* memory) {
+  static auto* const abandoned = new std::vector<void*>;  // never destroyed
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  abandoned->push_back(memory);
+}
+
 /// Returns memory to the allocator that it came from. On a GPU it first waits for all launched kernels, as the driver's
 /// own functions do, so that nothing uses the memory any more when its next owner gets it.
 void give_back(void* memory, Index bytes, bool of_kokkos) {
@@ -50,10 +69,10 @@ void give_back(void* memory, Index bytes, bool of_kokkos) {
   device_blocks().give(memory, bytes);
 }
 
-/// fill_zero() uses one thread for each piece of this many bytes: waking a thread takes longer than zeroing fewer.
+/// fill_zero() uses a thread for each piece of this many bytes. To wake a thread takes longer than to zero fewer bytes.
 constexpr Index zeroed_at_once = 256 * 1024;
 
-/// On a GPU this waits for the kernels launched before it, but not for copies in other queues.
+/// Copies bytes. On a GPU it waits for the kernels launched before, but not for copies in other queues.
 template <class To, class From>
 void copy_now(const To& to, const From& from) {
   if constexpr (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible) {
@@ -96,10 +115,14 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   }
   memory_ledger().add(purpose, bytes);
   owner_ = std::shared_ptr<void>(memory, [purpose = std::move(purpose), bytes, of_kokkos](void* pointer) {
+    if (std::uncaught_exceptions() > exceptions_before()) return abandon(pointer);  // the ledger still counts it
     give_back(pointer, bytes, of_kokkos);
     memory_ledger().remove(purpose, bytes);
   });
 }
+
+BuffersStay::BuffersStay() { exceptions_before() = std::uncaught_exceptions(); }
+BuffersStay::~BuffersStay() { exceptions_before() = no_number; }
 
 Buffer Buffer::borrowed(void* data, Index bytes) {
   Buffer buffer;

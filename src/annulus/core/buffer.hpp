@@ -34,6 +34,16 @@ class Buffer {
   Index bytes_ = 0;
 };
 
+/// While an object lives, memory of Buffers that this thread destroys while an exception unwinds stays allocated for
+/// ever, because messages in flight may still read it or write to it.
+class BuffersStay {
+ public:
+  BuffersStay();
+  ~BuffersStay();
+  BuffersStay(const BuffersStay&) = delete;
+  BuffersStay& operator=(const BuffersStay&) = delete;
+};
+
 /// Copy bytes between host memory and a buffer's memory, which may be host memory, too. Complete on return.
 void copy_to_device(void* device, const void* host, Index bytes);
 void copy_to_host(void* host, const void* device, Index bytes);

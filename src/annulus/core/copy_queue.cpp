@@ -70,7 +70,7 @@ class GpuQueue final : public CopyQueue {
     if (moment) check(GPU(StreamWaitEvent)(stream_, event_of(moment), 0), "StreamWaitEvent");
   }
   void copy(const Lines& from, const Lines& to) override {
-    constexpr Index most_pitch = 2147483647;  // bytes, the limit of a 2-D copy
+    constexpr Index most_pitch = 2147483647;  // bytes, the limit of one call of Memcpy2DAsync
     const bool is_one = from.count == 1 || (from.pitch == from.width && to.pitch == to.width);
     if (is_one || std::max(from.pitch, to.pitch) <= most_pitch) {
       const Index count = is_one ? 1 : from.count, width = is_one ? from.width * from.count : from.width;

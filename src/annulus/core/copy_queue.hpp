@@ -1,4 +1,5 @@
-// Copies between host and device memory while kernels run. A copy can wait for a kernel, and a kernel for a copy.
+// Copies between host and device memory while kernels run. A copy can wait for a kernel, and a kernel can wait for a
+// copy.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,7 @@ struct Lines {
 struct Moment {
   virtual ~Moment() = default;
 };
-using When = std::shared_ptr<const Moment>;  ///< null: already over
+using When = std::shared_ptr<const Moment>;  ///< null: a moment that is over
 
 /// Makes copies one after another. "The kernels" are those of the default execution space's default instance.
 ///
@@ -53,7 +54,7 @@ class CopyQueue {
 std::unique_ptr<CopyQueue> make_copy_queue();
 
 /// Host memory for the copies of a CopyQueue. On a node with a GPU this memory is pinned, so the GPU reads and writes
-/// it directly. Allocating pinned memory takes long. The memory ledger counts tensors, not this memory.
+/// it directly. To allocate pinned memory takes long. The memory ledger does not count this memory.
 class HostMemory {
  public:
   HostMemory() = default;

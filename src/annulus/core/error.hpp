@@ -16,8 +16,8 @@ template <class... Args>
   throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Checks a condition that only a bug of the program (not a mistake of the user) can break. The error names the line in
-/// the source. `message` is a callable, so that nothing is formatted while the condition holds.
+/// Checks a condition that is false only if the program has a bug; no mistake of the user can make it false. The error
+/// names the line in the source. `message` is a function, so that no text is formatted while the condition holds.
 template <class Message>
 void require(bool holds, Message&& message, std::source_location where = std::source_location::current()) {
   if (!holds) {

@@ -14,7 +14,7 @@ enum class ErrorKind {
   stalled = 4,       ///< another rank made no progress
 };
 
-/// kind() becomes the program's exit status, what() its message.
+/// The program ends with exit status kind(), and prints what().
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}

@@ -1,5 +1,5 @@
-// Keeps unused GPU memory for its next owner. Asking the driver for memory and giving it back takes as long as a kernel
-// over some thousand rows, and passes ask for the same sizes again and again.
+// Keeps unused GPU memory for its next owner. To ask the driver for memory and to give it back takes as long as a
+// kernel over some thousand rows, and every pass asks for the same sizes again.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace annulus::core {
 
 /// Keeps blocks that are given back, so that a later request of the same size gets one of them. Used and kept bytes
 /// together never exceed the largest number of bytes that were in use at once. So kept blocks do not raise the peak
-/// that a plan predicts. Thread-safe.
+/// above the plan's prediction. Thread-safe.
 class FreeBlocks {
  public:
   /// `get` returns nullptr if there is no memory.
@@ -38,7 +38,7 @@ class FreeBlocks {
   const std::function<void(void*)> give_back_;
   std::mutex mutex_;
   bool keeps_ = true;
-  std::multimap<Index, void*> kept_;  // by the block's bytes
+  std::multimap<Index, void*> kept_;  // key: size of the block in bytes
   Index kept_bytes_ = 0, used_bytes_ = 0, most_used_ = 0;
 };
 

@@ -16,8 +16,9 @@ using DeviceProperties = hipDeviceProp_t;
 #endif
 
 #if defined(KOKKOS_ENABLE_CUDA)
-// Nodes without a GPU lack the driver's library, so a program linked with that library would not even start there.
-// Kokkos calls three functions of the library. We look up each function when it is called, so the linker needs none.
+// Nodes without a GPU lack the driver's library, and a program that is linked with that library does not start there.
+// So this program is not linked with it. Kokkos calls three functions of the library. The functions below have their
+// names, and look up the driver's function when they are called.
 namespace {
 
 template <class... Arguments>
@@ -48,7 +49,7 @@ int gpu_count() {
 #if defined(GPU)
 namespace {
 
-/// The properties of the GPU in use; getting them takes a millisecond. nullptr if there is no GPU.
+/// The properties of the GPU in use; nullptr if there is no GPU. Keeps them, because the driver needs a millisecond.
 const DeviceProperties* properties_in_use() {
   static std::mutex mutex;
   static std::map<int, DeviceProperties> known;

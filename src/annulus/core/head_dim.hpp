@@ -5,8 +5,8 @@
 
 namespace annulus::core {
 
-/// The largest head size D, which keys have in multi-head latent attention. The matrix units of the host and of GPUs
-/// compute heads of at most 256 numbers. Vector and multiply-add units compute larger heads.
+/// The largest head size D is that of the keys in multi-head latent attention. The matrix units of the host and of GPUs
+/// compute heads of at most 256 numbers. Larger heads are computed without matrix units.
 inline constexpr Index most_head_dim = 576;
 inline constexpr Index most_matrix_dim = 256;
 

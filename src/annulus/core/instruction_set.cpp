@@ -13,6 +13,7 @@ namespace {
 constexpr int none = -1;
 std::atomic<int> limit{none};
 
+/// On Intel's processors VDPBF16PS is slower than the instructions that it replaces: see preferred_limit().
 InstructionSet fastest_vectors() {
 #if defined(__x86_64__)
   if (__builtin_cpu_is("intel")) return InstructionSet::avx512;
@@ -20,13 +21,13 @@ InstructionSet fastest_vectors() {
   return InstructionSet::avx512_bf16;
 }
 
-/// Returns the last usable set that does not come after `most`.
+/// Returns the last usable set that does not come after `most`. There always is one: every processor can use baseline.
 InstructionSet best_up_to(InstructionSet most) {
   static const std::vector<InstructionSet> usable = usable_instruction_sets();
   return *std::find_if(usable.rbegin(), usable.rend(), [&](InstructionSet set) { return set <= most; });
 }
 
-/// Returns the limit that the user has set, otherwise preferred_limit().
+/// Returns the limit that the user has set in the environment, otherwise preferred_limit().
 InstructionSet first_limit() {
   const char* const name = std::getenv(instruction_set_variable);
   if (name == nullptr || *name == '\0') return preferred_limit();
@@ -61,7 +62,7 @@ std::vector<InstructionSet> usable_instruction_sets() {
   if (avx512) usable.push_back(InstructionSet::avx512);
   if (avx512 && __builtin_cpu_supports("avx512bf16")) usable.push_back(InstructionSet::avx512_bf16);
 #endif
-  usable.push_back(InstructionSet::amx);
+  usable.push_back(InstructionSet::amx);  // without matrix units, vectors compute the bits of amx
   return usable;
 }
 

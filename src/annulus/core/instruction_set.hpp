@@ -8,7 +8,7 @@
 
 namespace annulus::core {
 
-/// baseline: what the compiler assumes of every machine of this kind (SSE2 on x86-64, NEON on 64-bit Arm).
+/// baseline: what every processor of this architecture has (SSE2 on x86-64, NEON on 64-bit Arm).
 /// avx512_bf16: avx512 and instructions for products of bfloat16. Both sets compute the same bits.
 /// amx: products of bfloat16 on Intel's matrix units, which give other bits. All other work uses vectors_beside(amx). A
 /// processor without matrix units computes the bits of amx with vectors, many times slower.
@@ -27,20 +27,22 @@ std::string_view name_of(InstructionSet set);
 /// entries between them go from slow to fast. avx2 includes FMA; avx512 includes the parts F, DQ, BW and VL.
 std::vector<InstructionSet> usable_instruction_sets();
 
-/// Returns the limit if the user and limit_instruction_set() set none: amx if this process has the matrix units (core/amx.hpp);
-/// otherwise avx512 on Intel's processors, and avx512_bf16 on others. On Intel's processors VDPBF16PS takes twice as
-/// long as the two multiply-adds that it replaces (measured on Granite Rapids: 120 GFLOP/s against 240).
+/// Returns the limit that holds if neither the user nor limit_instruction_set() has set one: amx if this process may
+/// use matrix units (core/amx.hpp); otherwise avx512 on Intel's processors, and avx512_bf16 on others. On Intel's
+/// processors VDPBF16PS takes twice as long as the two multiply-adds that it replaces (measured on Granite Rapids: 120
+/// GFLOP/s against 240).
 InstructionSet preferred_limit();
 
 /// Returns `set` itself, except for amx: then returns the vector set that computes what matrix units do not.
 InstructionSet vectors_beside(InstructionSet set);
 
-/// Returns the set that is used by default: the last usable set that instruction_set_variable allows, or after a call of
-/// limit_instruction_set() the last one that this allows. Throws Error(usage) if the variable has no set's name.
+/// Returns the set that is used by default: the last usable set up to the limit. limit_instruction_set() sets the
+/// limit. Before its first call the limit is the value of instruction_set_variable, or preferred_limit() if the
+/// variable is not set. Throws Error(usage) if the variable's value is not the name of a set.
 InstructionSet best_instruction_set();
 
-/// True if this process computes on matrix units: amx is the best set, and the process may use the units. If it may
-/// not, amx computes the same bits with vectors, slowly.
+/// True if this process computes on matrix units: amx is the best set, and the process may use the units. If it
+/// may not use them, it computes the same bits with vectors, slowly.
 bool has_matrix_units();
 
 /// From now on no thread uses a set that comes after `most` in InstructionSet. Jobs call this if all their ranks must

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <iterator>
 #include <limits>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/gpu_driver.hpp"
+#include "annulus/core/print_to_stderr.hpp"
 #ifdef KOKKOS_ENABLE_OPENMP
 #include <omp.h>
 #endif
@@ -24,15 +26,29 @@ void limit_openmp() {
 #ifdef KOKKOS_ENABLE_OPENMP
   const int asked = omp_get_max_threads();
   if (asked <= most_kokkos_threads) return;
-  fmt::print(stderr, "annulus: warning: {} threads (OMP_NUM_THREADS, or the processors): Kokkos runs at most {}\n",
-             asked, most_kokkos_threads);
+  print_to_stderr("annulus: warning: {} threads (OMP_NUM_THREADS, or the processors): Kokkos runs at most {}\n", asked,
+                  most_kokkos_threads);
   omp_set_num_threads(most_kokkos_threads);
 #endif
 }
 
+std::string mistake;  // in the options or environment variables of Kokkos; empty: none was found
+
 std::atomic<int> most_host_threads{std::numeric_limits<int>::max()};
 
 }  // namespace
+
+void check_kokkos_threads(std::string_view name, std::string_view text) {
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (is_number && count >= 1 && count <= most_kokkos_threads) return;
+  mistake = fmt::format("{} is '{}', expected a whole number from 1 to {}", name, text, most_kokkos_threads);
+}
+
+void require_valid_kokkos_options() {
+  if (!mistake.empty()) fail(ErrorKind::usage, "{}", mistake);
+}
 
 void initialize_kokkos(int& argc, char**& argv, int device) {
   // Options go to Kokkos as words, which all versions understand; the struct of arguments changed its name in 3.7. Only
@@ -54,9 +70,22 @@ void initialize_kokkos(int& argc, char**& argv, int device) {
   int count = int(words.size());
   words.push_back(nullptr);
   limit_openmp();
-  if (why_no_gpu().empty()) {
-    Kokkos::initialize(count, words.data());
-  } else {
+  for (int i = 1; i < count; ++i) {
+    const std::string_view word = words[std::size_t(i)], name = word.substr(0, word.find('='));
+    if (name == word || (name != "--kokkos-threads" && name != "--kokkos-num-threads")) continue;
+    check_kokkos_threads(name, word.substr(name.size() + 1));
+  }
+  if (mistake.empty() && why_no_gpu().empty()) {
+    try {
+      Kokkos::initialize(count, words.data());
+    } catch (const std::exception& error) {
+      const std::string_view what = error.what();
+      mistake =
+          fmt::format("Kokkos refuses one of its options (--kokkos-...) or environment variables (KOKKOS_...): {}",
+                      what.substr(0, what.find('\n')));
+    }
+  }
+  if (!Kokkos::is_initialized()) {
     count = 1;  // Kokkos does not start, so its options are dropped
   }
   // Kokkos removed the words that it knows; the others go back to the caller, which reports them as unknown.

@@ -3,6 +3,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #if KOKKOS_VERSION < 30700
 #include <Kokkos_MathematicalFunctions.hpp>  // from 3.7 on part of Kokkos_Core.hpp and no longer in Experimental
@@ -63,6 +64,12 @@ bool is_busy(const ExecSpace& space) {
 /// argc and argv. A build for GPUs does not start Kokkos on a node without a GPU. There Buffer is host memory, loops on
 /// the host run on one thread, and work that needs kernels calls require_device() first.
 void initialize_kokkos(int& argc, char**& argv, int device);
+
+/// Checks a number of threads that the user sets by `name`, an option or environment variable of Kokkos. A later
+/// initialize_kokkos() does not start Kokkos if Kokkos would crash with this number.
+void check_kokkos_threads(std::string_view name, std::string_view text);
+/// Throws Error(usage) if Kokkos was not started because of a mistake in its options or environment variables.
+void require_valid_kokkos_options();
 
 /// Returns the version of Kokkos that this program was compiled with: "3.4.1".
 std::string kokkos_version();

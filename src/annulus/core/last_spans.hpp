@@ -1,4 +1,4 @@
-// In every run, keeps the spans that ended last, so that a message can say what a rank did before it stopped.
+// Keeps the spans that ended last, in every run, so that a message can say what a rank did before it stopped.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace annulus::core {
 
 inline constexpr std::size_t most_last_spans = 64;
 
-/// Keeps this span; forgets the oldest one if there are most_last_spans already. Any thread may call it.
+/// Keeps this span. If most_last_spans are kept already, forgets the oldest one. Any thread may call it.
 void keep_last_span(std::string_view name, SpanKind kind, Index number, double begin, double end);
 
 /// Returns one line of JSON for each kept span, the oldest first. Times are in seconds; a span ended `ago` seconds ago:

@@ -13,7 +13,7 @@ namespace annulus::core {
 /// A rate of the kernel, for heads of at most head_dim numbers.
 struct KernelRate {
   Index head_dim = 256;
-  double seconds_per_gflop = 1;  ///< of one rank while all ranks of its node compute
+  double seconds_per_gflop = 1;  ///< time of one rank while all ranks of its node compute
 };
 
 /// Latency and bandwidth of a message while all ranks send at once.
@@ -32,8 +32,8 @@ struct Machine {
   double single_factor = 1;  ///< time of a rank alone on its node / time by the rates above
   Link inside_node;
   Link between_nodes;
-  double overlap = 0.6;                    ///< part of a transfer's time that compute can hide, 0 ... 1
-  double seconds_per_copied_byte = 1e-9;   ///< to collect rows for a message
+  double overlap = 0.6;                    ///< share of a transfer's time that compute can hide, 0 ... 1
+  double seconds_per_copied_byte = 1e-9;   ///< to collect rows for a message, per byte
   double seconds_per_call = 5e-6;          ///< to prepare and start the kernel's work on one pair and one block of keys
   double seconds_per_row = 1e-7;           ///< to pack a row of one head for one pair, and for its running softmax
   double seconds_per_communicator = 5e-5;  ///< to make and free one, all ranks together

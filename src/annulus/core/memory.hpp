@@ -35,12 +35,12 @@ class MemoryLedger {
 /// Bytes as text: "1.5 GiB".
 std::string describe_bytes(double bytes);
 
-/// The ledger of this process; there is one, because a process has one memory.
+/// The one ledger of this process.
 MemoryLedger& memory_ledger();
 
 /// Returns the peak resident bytes of this process as the operating system reports them (Linux: VmHWM); 0 elsewhere.
 Index peak_resident_bytes();
-/// Returns the resident bytes at this moment (Linux: VmRSS).
+/// Returns the resident bytes at this moment (Linux: VmRSS); 0 elsewhere.
 Index resident_bytes();
 
 }  // namespace annulus::core

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Index kib = 1024;
-constexpr Index unlimited = Index(1) << 60;  // cgroups of version 1 report a larger number if there is no limit
+constexpr Index unlimited = Index(1) << 60;  // if there is no limit, cgroups of version 1 report a number above this
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
@@ -35,7 +35,7 @@ std::optional<Index> number_in(const fs::path& path) {
   return std::nullopt;
 }
 
-/// File names of one version of memory cgroups, and the entries of memory.stat that count cached pages of files.
+/// Names of files of one version of memory cgroups, and of the entries in memory.stat that count cached pages of files.
 struct CgroupFiles {
   std::vector<const char*> limits;
   const char* used;
@@ -90,7 +90,8 @@ std::string seen_as(const std::string& group, const std::string& top) {
 void add_cgroups(const std::string& root, const std::string& group, bool second, std::vector<MemoryBound>& bounds) {
   const std::optional<Mount> mount = mount_of(root, second);
   if (!mount) return;
-  // A group has no files here if its name comes from another container; the topmost group is always visible.
+  // If the group's name comes from another container, its folder does not exist here, and it adds no bound. The loop
+  // goes up to the topmost group, which is always visible.
   for (fs::path seen = seen_as(group, mount->top);; seen = seen.parent_path()) {
     const fs::path folder = root + mount->folder + seen.string();
     if (const auto free = free_of(folder, second ? version2 : version1)) {

@@ -24,7 +24,7 @@ struct MemoryBound {
 ///   memory cgroups of version 1 and 2, the process's own and all visible groups above: limit minus used bytes;
 ///                  pages of files that the system can drop do not count as used
 ///   the process    limits of address space and data (ulimit -v and -d) minus what the process uses, libraries included
-/// `root` is put in front of /proc and of the folders of cgroups; tests put their own files there.
+/// `root` is put in front of the paths of /proc and of cgroups, so that tests can name a folder with their own files.
 std::vector<MemoryBound> memory_bounds(const std::string& root = "");
 
 }  // namespace annulus::core

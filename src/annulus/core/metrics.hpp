@@ -13,7 +13,7 @@ namespace annulus::core {
 struct HopMetrics {
   double compute_seconds = 0;     ///< wall time in the attention kernel
   double kernel_cpu_seconds = 0;  ///< CPU time of all threads of the rank in the kernel
-  double wait_seconds = 0;        ///< wall time waiting for messages: exposed communication
+  double wait_seconds = 0;        ///< wall time in which the rank only waits for messages (exposed communication)
   Index bytes_sent = 0;
   Index bytes_received = 0;
   Index rows_received = 0;
@@ -32,7 +32,7 @@ struct HopMetrics {
 };
 
 struct RankMetrics {
-  Index rows = 0;  ///< rows of the sequence this rank holds
+  Index rows = 0;  ///< rows of the sequence that this rank holds
   std::vector<HopMetrics> hops;
 
   HopMetrics total() const {

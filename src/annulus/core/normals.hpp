@@ -16,8 +16,8 @@ struct Normals {
   float scale = 1;
 };
 
-/// Writes numbers.begin ... numbers.end - 1 to host memory, on the calling thread. Every instruction set gives the same
-/// bits; this processor must have `set`.
+/// Writes the numbers with indices numbers.begin ... numbers.end - 1 to host memory, on the calling thread. Every
+/// instruction set gives the same bits; this processor must have `set`.
 void fill_normals(const Normals& normals, Interval numbers, void* to, InstructionSet set = best_instruction_set());
 
 }  // namespace annulus::core

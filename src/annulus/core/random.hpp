@@ -1,5 +1,5 @@
 // Random numbers by counter: a value is a function of (seed, tensor, global linear index) alone. So it is the same on
-// every machine and for every number of ranks and threads, and a test can find out where a number came from.
+// every machine and for every number of ranks and threads, and a test can find out to which index a number belongs.
 //
 //   counter  = tensor 2^56 + pair, key = seed                       two 32-bit words each, low word first
 //   (a, b)   = Threefry-2x32-20(key, counter)
@@ -67,7 +67,7 @@ KOKKOS_FORCEINLINE_FUNCTION void mix(Words& x, int a, int b, int c, int d) {
 }  // namespace detail
 
 /// Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011), which
-/// JAX uses, too. It passes all known statistical tests, even with only 13 rounds.
+/// JAX uses, too. According to the paper, 13 rounds are enough to pass the statistical tests of BigCrush.
 KOKKOS_FORCEINLINE_FUNCTION Words threefry(Words key, Words counter) {
   const std::uint32_t k0 = key.low, k1 = key.high, k2 = 0x1bd11bdau ^ k0 ^ k1;
   Words x{counter.low + k0, counter.high + k1};
@@ -120,9 +120,9 @@ struct NormalPair {
   float even = 0;
   float odd = 0;
 };
-/// The upper two bits of words.high are the number of a quarter of the circle. The other bits give t, whose size is
-/// below 1/2: the rest of the angle is t pi / 2. Polynomials of t squared give sin(t pi / 2) / t and cos(t pi / 2). The
-/// quarter decides on their order and signs.
+/// The upper two bits of words.high select a quarter of the circle. The other bits give t with |t| < 1/2: the angle
+/// inside the quarter is t pi / 2. Polynomials of t squared give sin(t pi / 2) / t and cos(t pi / 2). The quarter
+/// decides which of the two numbers gets the sine, and their signs.
 KOKKOS_FORCEINLINE_FUNCTION NormalPair box_muller(Words words) {
   const float radius = std::sqrt(minus_two_log(words.low));
   const std::uint32_t b = words.high;

@@ -35,11 +35,11 @@ enum class StoredTensor {
 struct StoredTensorEntry {
   enum class Rows { query, key };                           ///< Sq rows, or S
   enum class Heads { query, key };                          ///< H heads, or Hkv
-  enum class Numbers { dim, value, one, normalizer, top };  ///< of a head: D, Dv, 1, normalizer_numbers, top_keys
-  enum class Type { tensor, lse, sum, float64, int64 };     ///< that of q; of lse; of sums (precision)
+  enum class Numbers { dim, value, one, normalizer, top };  ///< in a head: D, Dv, 1, normalizer_numbers, top_keys
+  enum class Type { tensor, lse, sum, float64, int64 };     ///< the type of q, of lse, or of sums (precision)
 
   StoredTensor id;
-  std::string_view name;  ///< of its dataset in a result and, by default, in an input file
+  std::string_view name;  ///< name of its dataset in a result and, by default, in an input file
   Rows rows;
   Heads heads;
   Numbers numbers;
@@ -83,9 +83,9 @@ constexpr std::optional<StoredTensor> stored_tensor(std::string_view name) {
   return std::nullopt;
 }
 
-/// Describes `count` rows first, first + stride, ... of adjacent heads of one batch entry, and where they are in host
-/// memory. Rows are `pitch` bytes apart, the heads of a row are `head_pitch` bytes apart, and the numbers of a head are
-/// contiguous.
+/// Describes rows `first`, `first + stride`, ... (`count` of them) of adjacent heads of one batch entry, and where they
+/// are in host memory. Rows are `pitch` bytes apart, the heads of a row are `head_pitch` bytes apart, and the numbers
+/// of a head are contiguous.
 /// Worked example: key/value head 3 of the rows 7, 11 and 15, packed so that its 3 D numbers are contiguous, is
 /// {.first = 7, .stride = 4, .count = 3, .heads = {3, 4}, .pitch = bytes of D numbers}.
 struct RowPiece {
@@ -96,17 +96,18 @@ struct RowPiece {
   Interval heads;
   void* memory = nullptr;
   Index pitch = 0;
-  Index head_pitch = 0;  ///< has no effect for one head
+  Index head_pitch = 0;  ///< not used if there is one head
 };
 
-/// Bytes that were requested, and bytes that were moved: often more, because sparse rows are read in larger pieces.
+/// Bytes that were requested (`asked`), and bytes that were moved. Often more bytes are moved than requested, because
+/// rows that lie far apart are read together with the rows between them.
 struct RowTraffic {
   Index asked = 0;
   Index moved = 0;
   double seconds = 0;  ///< while a thread was reading or writing
 };
 
-/// Reads rows before they are needed. Only one thread may use an object; the object may read in a thread of its own.
+/// Reads rows before they are needed. Only one thread may call its functions; it may read in a thread of its own.
 class RowSource {
  public:
   /// Number of a read that was started; the first is 1.
@@ -123,7 +124,7 @@ class RowSource {
   virtual RowTraffic traffic() const { return {}; }
 };
 
-/// Writes rows of results. Only one thread may use an object.
+/// Writes rows of results. Only one thread may call its functions.
 class RowSink {
  public:
   virtual ~RowSink() = default;

@@ -1,5 +1,6 @@
-// 16-bit storage types. We define our own, because Kokkos' half_t and bhalf_t are plain float without a GPU backend.
-// They only store numbers: every kernel converts the numbers when it packs rows, and computes in float or double.
+// 16-bit storage types. We define our own, because in builds without a GPU back end Kokkos' half_t and bhalf_t are
+// float. They only store numbers: every kernel converts the numbers when it packs rows, and computes in float or
+// double.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -35,10 +36,10 @@ KOKKOS_INLINE_FUNCTION float float_of(std::uint32_t bits) {
 }
 }  // namespace detail
 
-/// Exact.
+/// Returns the same number.
 KOKKOS_INLINE_FUNCTION float to_float(BFloat16 x) { return detail::float_of(std::uint32_t(x.bits) << 16); }
 
-/// Exact, also for subnormal numbers, infinities and NaN.
+/// Returns the same number, also for subnormal numbers, infinities and NaN.
 KOKKOS_INLINE_FUNCTION float to_float(Half x) {
   const std::uint32_t sign = std::uint32_t(x.bits & 0x8000u) << 16;
   const std::uint32_t rest = x.bits & 0x7fffu;

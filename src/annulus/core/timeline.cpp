@@ -14,7 +14,7 @@ namespace {
 thread_local Timeline* this_threads = nullptr;
 
 constexpr double shortest_call = 2e-5;      // s
-constexpr std::size_t most_names = 10'000;  // names of calls contain file names, so there can be many
+constexpr std::size_t most_names = 10'000;  // a limit is needed, because names of calls contain names of files
 
 }  // namespace
 

@@ -16,20 +16,20 @@ namespace annulus::core {
 /// The kind of work during a span.
 ///   pass     a forward or backward pass, from barrier to barrier
 ///   step     a step of a schedule; step 0 is the work on the rank's own rows
-///   compute  the attention kernel: what /run calls compute_seconds
-///   wait     exposed communication: what /run calls wait_seconds
+///   compute  the attention kernel: compute_seconds in /run
+///   wait     exposed communication: wait_seconds in /run
 ///   file     reading and writing
 ///   call     a call of MPI or HDF5, or of the file system
-///   other    work that /run does not count: collecting rows for a message
+///   other    work that /run does not count, such as collecting rows for a message
 enum class SpanKind { pass, step, compute, wait, file, call, other };
 std::string_view name_of(SpanKind kind);
 
 /// A finished span.
 struct SpanRecord {
   double begin = 0, end = 0;  ///< s, wall_seconds()
-  std::uint32_t name = 0;     ///< Timeline::name()
+  std::uint32_t name = 0;     ///< index of the name; Timeline::name() returns the name
   SpanKind kind = SpanKind::other;
-  Index number = -1;  ///< of a step; -1 for other spans
+  Index number = -1;  ///< number of the step; -1 if the span is not a step
 
   double seconds() const { return end - begin; }
 };
@@ -39,7 +39,7 @@ class Timeline {
  public:
   static constexpr std::size_t default_most = 100'000;
 
-  /// Keeps at most `most` spans (2 or more). When there are more, it forgets the shorter half, and from then on keeps
+  /// Keeps at most `most` spans (2 or more). When there are more, forgets the shorter half, and from then on keeps
   /// only spans that are longer than all forgotten ones. So the record covers the whole run, with fewer details.
   explicit Timeline(std::size_t most = default_most);
   ~Timeline() { stop(); }
@@ -67,12 +67,12 @@ class Timeline {
   std::size_t most_;
   std::vector<SpanRecord> spans_;
   std::vector<std::string> names_;
-  std::unordered_map<std::string, std::uint32_t> numbers_;  // of the names
+  std::unordered_map<std::string, std::uint32_t> numbers_;  // each name's index in names_
   double shortest_ = -1;                                    // spans up to this length are not kept
   Index forgotten_ = 0;
 };
 
-/// Measures the time from its constructor to close() or its destructor. Spans of a thread nest.
+/// Measures the time from its constructor to close() or its destructor. Spans of one thread may nest.
 class Span {
  public:
   /// `name` must live as long as the span.

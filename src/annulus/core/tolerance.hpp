@@ -20,7 +20,7 @@ constexpr double forward_tolerance(DType type) {
   return 0;
 }
 
-/// Returns the same for dq, dk and dv, which are sums of more rounded terms.
+/// Returns the tolerance of dq, dk and dv. It is larger, because they are sums of more rounded terms.
 constexpr double gradient_tolerance(DType type) {
   switch (type) {
     case DType::float64:
@@ -33,8 +33,8 @@ constexpr double gradient_tolerance(DType type) {
 }
 
 /// Returns the type whose tolerances results of this precision meet. Only 3xbfloat16 has tolerances of its own (below).
-/// Products of tf32 have the mantissa of float16. In precision bfloat16 the weights are rounded to bfloat16 before they
-/// multiply v.
+/// TF32 numbers have mantissas as long as float16 numbers. In precision bfloat16 the weights are rounded to bfloat16
+/// before they multiply v.
 constexpr DType rounding_of(Precision precision) {
   return precision == Precision::tf32       ? DType::float16
          : precision == Precision::bfloat16 ? DType::bfloat16

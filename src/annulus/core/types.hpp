@@ -18,7 +18,8 @@ namespace annulus::core {
 /// Rows, heads, bytes, counts of pairs: always 64 bits, because a million-token problem has more than 2^31 numbers.
 using Index = std::int64_t;
 
-/// Kept (query, key, head) triples: 2^32 rows that see each other give 2^64 triples per head and batch entry.
+/// A number of kept (query, key, head) triples. It may not fit into 64 bits: 2^32 rows that all see each other give
+/// 2^64 triples for each head and batch entry.
 __extension__ using Count = __int128;
 
 /// Extents of one attention problem. kv_heads divides heads (fewer in grouped-query attention, otherwise equal).
@@ -34,7 +35,7 @@ struct Shape {
   Index dim_of_values() const { return value_dim == 0 ? head_dim : value_dim; }
   void set_value_dim(Index numbers) { value_dim = numbers == head_dim ? 0 : numbers; }
   bool has_value_dim() const { return value_dim != 0; }
-  /// Mean of D and Dv. The work of the two products of a forward pass is estimated from it.
+  /// Mean of D and Dv. The two products of a forward pass take as much work as two products of this size.
   double mean_dim() const { return 0.5 * double(head_dim + dim_of_values()); }
   /// Query heads served by one key/value head: query head h reads key/value head h / group().
   Index group() const { return heads / kv_heads; }
@@ -82,7 +83,7 @@ constexpr Interval even_part(Index n, Index parts, Index i) {
   return {begin, begin + each + (i < longer ? 1 : 0)};
 }
 
-/// Maps a rank beyond the ends of a ring of `ranks` back into the ring: wrap(-1, 4) = 3, wrap(9, 4) = 1.
+/// Maps any number to a rank of a ring of `ranks` ranks: wrap(-1, 4) = 3, wrap(9, 4) = 1.
 template <class Integer>
 constexpr Integer wrap(Integer rank, Integer ranks) {
   return (rank % ranks + ranks) % ranks;
@@ -92,8 +93,8 @@ constexpr Integer wrap(Integer rank, Integer ranks) {
 enum class DType { float64, float32, float16, bfloat16 };
 
 /// Type of scores, running sums and accumulators, and of the factors of products. In float64 and float32 all of these
-/// have that type. In the other precisions scores, sums and accumulators are float32. The factors are as follows; a
-/// product of two factors that are sums takes several products of the narrower numbers:
+/// have that type. In the other precisions scores, sums and accumulators are float32, and the factors are as follows.
+/// If each factor is a sum of narrower numbers, one product takes several products of the narrower numbers:
 ///   bfloat16         bfloat16 numbers; P and dS are rounded to bfloat16
 ///   tf32             float32 numbers rounded to TF32 (8 bits of exponent, 10 of mantissa), on a GPU's matrix units
 ///   three_tf32       float32 numbers, each the sum of two TF32 numbers: three products, exact to 2^-21
@@ -174,14 +175,15 @@ constexpr bool has_own_products(Precision precision) {
 }
 
 /// Returns why the bits of sums in this precision depend on how the work is divided; empty if a fixed order avoids
-/// that. Some matrix units add a group of numbers in one step. Work divided only between such groups keeps the bits.
+/// that. Some matrix units add a group of numbers in one step. The bits stay the same if work is divided only between
+/// such groups.
 constexpr std::string_view why_no_fixed_order(Precision precision) {
   return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
 }
 
-/// Returns the types in which tensors must be stored for a precision with has_own_products(), for messages. Tensors of
-/// another type would lose digits that the user did not give up, or another precision is as exact for this type and
-/// faster. 3xbfloat16 takes float16, too, because a float16 number is exactly the sum of two bfloat16 numbers.
+/// Returns the types in which tensors must be stored for a precision with has_own_products(), for messages. For tensors
+/// of another type, either the products would lose digits, or another precision is as exact and faster. 3xbfloat16
+/// takes float16, too, because a float16 number is exactly the sum of two bfloat16 numbers.
 constexpr std::string_view stored_for_products(Precision precision) {
   return precision == Precision::bfloat16         ? "bfloat16"
          : precision == Precision::three_bfloat16 ? "float32 or float16"

@@ -22,8 +22,8 @@ struct Entry {
 };
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-std::array<Entry, 16>
-    table;  // a run makes six at most: result, report, a reservation of each, and two that MPI keeps beside the result
+/// Enough: a run makes a result, a report, a trace and perhaps checkpoints, and notes at most three files for each.
+std::array<Entry, 16> table;
 
 std::atomic<bool> making{false};
 

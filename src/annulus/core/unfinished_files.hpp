@@ -16,7 +16,8 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// Matches any file that has the noted name. It is for names that no other process uses.
+/// Noted in place of a file's identity, it matches any file that has the noted name. For names that no other process
+/// uses.
 inline constexpr FileIdentity any_file{};
 
 /// Notes a file until it is forgotten; returns its number in the table. Returns -1 if the table is full or the path is
@@ -25,9 +26,9 @@ int note_unfinished_file(const std::string& path, FileIdentity identity);
 /// Call this when the file is finished or removed, or when this process must no longer remove it. -1 is allowed.
 void forget_unfinished_file(int number);
 
-/// Covers the time between the creation of a file and note_unfinished_file(): a signal that ended this process in
-/// between would leave the file. While a MakingScope lives, signals to this thread wait. remove_unfinished_files() in
-/// other threads waits, too, but for at most a second. Only one scope may live at a time.
+/// Must live from before a file is created until note_unfinished_file() has returned: a signal that ended this process
+/// in between would leave the file. While a MakingScope lives, signals to this thread wait. remove_unfinished_files()
+/// in other threads waits, too, but for at most a second. Only one scope may live at a time.
 class MakingScope {
  public:
   MakingScope();
@@ -42,7 +43,7 @@ class MakingScope {
 /// Removes each noted file whose name still refers to the file that was noted. Async-signal-safe.
 void remove_unfinished_files() noexcept;
 
-/// Does the same, but waits at most `seconds`, because a file system that hangs must not keep a job from ending.
+/// Does the same, but returns after at most `seconds`, because a job must end even if a file system hangs.
 void remove_unfinished_files_within(double seconds) noexcept;
 
 }  // namespace annulus::core

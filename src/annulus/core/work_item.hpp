@@ -1,7 +1,7 @@
 // The kernel's arguments: integers only.
 //
-// A comb is the set of rows base, base + r, base + 2r, ... of one segment. Its rows have the comb indices t = 0, 1, 2,
-// ... A rank holds pieces of combs, in blocks of stored rows. A Run says where a range of comb indices lies in such a
+// A comb is the set of rows base, base + r, base + 2r, ... of one segment. Comb index t = 0, 1, 2, ... counts them. A
+// rank holds pieces of combs, in blocks of stored rows. A Run says where a range of comb indices lies in such a
 // block. Causal attention inside a comb is t_key <= t_query (Band::upto). So the kernel needs no global row numbers, no
 // dilation and no ranks.
 //
@@ -120,7 +120,7 @@ struct FilledRun {
 /// No two runs have the same (row, head).
 using FilledRuns = std::vector<FilledRun>;
 
-/// All pairs of all heads: `pairs` entries for each head, head after head.
+/// All pairs of all heads: the `pairs` entries of head 0, then those of head 1, and so on.
 struct HeadPairs {
   std::vector<HeadPair> of;
   Index pairs = 0;

@@ -5,8 +5,17 @@
 
 namespace annulus::kernels {
 
-Coordinates::Coordinates(std::vector<double> xy) : xy_(std::move(xy)) {
+Coordinates::Coordinates(std::vector<double> xy, const std::vector<core::Interval>& used) : xy_(std::move(xy)) {
   if (xy_.empty()) return;
+  core::Index row = 0;  // the first row that is not set yet
+  const auto fill_until = [&](core::Index end) {
+    for (; row < end; ++row) std::copy_n(&xy_[std::size_t(2 * used[0].begin)], 2, &xy_[std::size_t(2 * row)]);
+  };
+  for (const core::Interval& rows : used) {
+    fill_until(rows.begin);
+    row = rows.end;
+  }
+  if (!used.empty()) fill_until(this->rows());
   double most[2] = {xy_[0], xy_[1]};
   std::copy_n(most, 2, least_);
   for (std::size_t i = 0; i < xy_.size(); ++i) {

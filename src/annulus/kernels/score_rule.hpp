@@ -21,8 +21,9 @@ namespace annulus::kernels {
 /// into an integer. Differences of whole numbers are exact, so a distance has the same bits on every rank.
 class Coordinates {
  public:
-  /// xy: (S, 2), finite.
-  explicit Coordinates(std::vector<double> xy);
+  /// xy: (S, 2), finite. `used`: the rows whose distances may be used; empty: all rows. Other rows (exempt ones, and
+  /// those that do not exist) get the coordinates of one of these, because a far point would make the unit too large.
+  explicit Coordinates(std::vector<double> xy, const std::vector<core::Interval>& used = {});
 
   core::Index rows() const { return core::Index(xy_.size() / 2); }
   const std::vector<double>& numbers() const { return xy_; }

@@ -17,5 +17,7 @@ Communicator::Communicator(MPI_Comm parent) : inner_(std::make_shared<comm::Comm
 
 int Communicator::rank() const { return inner_->rank(); }
 int Communicator::size() const { return inner_->size(); }
+bool Communicator::is_interrupted() const { return inner_->is_abandoned(); }
+void Communicator::interrupt() const { inner_->abandon(); }
 
 }  // namespace annulus

@@ -17,7 +17,7 @@ struct MadePlan {
   std::unique_ptr<const strategies::Schedule> forward, statistics, backward;  ///< those that the problem needs
 };
 
-/// Makes the problem that the arguments describe. Throws Error(usage) that names argument, value and expectation.
+/// Makes the problem that the arguments describe. Throws Error(usage) that says which value is wrong and what is right.
 strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int ranks, const Options& options);
 /// Returns the shape, with defaults for kv_heads, kv_sequence and value_dim where these are 0. Throws Error(usage).
 Shape completed(const Shape& shape);

@@ -1,11 +1,8 @@
 #include "annulus/library/passes.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <mutex>
-#include <thread>
 
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/arithmetic.hpp"
@@ -16,6 +13,7 @@
 #include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/sink.hpp"
 #include "annulus/library/made_plan.hpp"
+#include "annulus/library/pass_lock.hpp"
 #include "annulus/library/plan_identity.hpp"
 #include "annulus/library/strided_copy.hpp"
 #include "annulus/library/tensor_checks.hpp"
@@ -25,38 +23,7 @@ namespace {
 
 using library::Argument;
 using library::MadePlan;
-
-/// A lock that a pass holds. All threads use the same kernels, panels of packed rows and MPI, so a process runs one
-/// pass at a time, and a second thread waits. A progress function must not start a pass, which would wait for ever.
-class PassLock {
- public:
-  explicit PassLock(const char* name) {
-    if (holder() == std::this_thread::get_id()) {
-      core::fail(ErrorKind::usage,
-                 "{}: called by the progress function of a pass, which waits for that function; expected a function "
-                 "that calls no pass",
-                 name);
-    }
-    mutex().lock();
-    holder() = std::this_thread::get_id();
-  }
-  ~PassLock() {
-    holder() = std::thread::id();
-    mutex().unlock();
-  }
-  PassLock(const PassLock&) = delete;
-  PassLock& operator=(const PassLock&) = delete;
-
- private:
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
-  static std::atomic<std::thread::id>& holder() {
-    static std::atomic<std::thread::id> one{};
-    return one;
-  }
-};
+using library::PassLock;
 
 /// The contents of an object of class Normalizers.
 struct Kept {
@@ -94,8 +61,14 @@ class Pass {
   }
 
   /// Throws the same Error on every rank unless all ranks make this pass with the same plan, and the plan is for as
-  /// many ranks as the communicator has; collective.
+  /// many ranks as the communicator has; collective. Before that, throws on this rank if compute() was interrupted.
   void check_plan() const {
+    if (comm_.is_interrupted()) {
+      core::fail(ErrorKind::usage,
+                 "{}: an earlier pass on this communicator was interrupted, and its messages may still arrive; "
+                 "expected a new Communicator",
+                 name_);
+    }
     library::check_same(name_, fmt::format("the call {}\n{}", name_, identity_), comm());
     if (comm_.size() == plan_.ranks) return;
     core::fail(ErrorKind::usage, "{}: the plan is for {} ranks, the communicator has {}", name_, plan_.ranks,
@@ -123,8 +96,8 @@ class Pass {
   }
 
   /// True if matrix units can read the tensor, which they do in pieces of 16 bytes. This matters only for reproducible
-  /// results that matrix units make, because no other code makes the same bits. Always true for other results, and for
-  /// tensors with one number per row and head.
+  /// results that matrix units compute, because no other code gives the same bits. For all other results, and for
+  /// tensors with one number per row and head, the function returns true.
   bool is_in_pieces(const Tensor& tensor) const {
     if (plan_.problem.granule == 1 || tensor.extents[3] == 1) return true;
     const Index each = Index(core::bytes_of(tensor.type));
@@ -222,9 +195,26 @@ class Pass {
       auto* numbers = reinterpret_cast<decltype(number)*>(bytes.data());
       for (std::size_t h = 0; h < gradients.size(); ++h) core::store_as(numbers[h], gradients[h]);
     });
-    const core::Buffer there("sink", Index(bytes.size()));
-    core::copy_to_device(there.data(), bytes.data(), there.bytes());
-    give(there.data(), to);
+    const core::Buffer on_device("sink", Index(bytes.size()));
+    core::copy_to_device(on_device.data(), bytes.data(), on_device.bytes());
+    give(on_device.data(), to);
+  }
+
+  /// Does the work of a pass during which messages are in flight. If an exception that only this rank knows of ends the
+  /// work, MPI may still read and write its buffers, and its messages may match those of a later pass. So the buffers
+  /// stay allocated, and later passes on this communicator are refused.
+  template <class Work>
+  auto compute(const Work& work) const {
+    if (comm_.size() == 1) return work();
+    try {
+      const core::BuffersStay stay;
+      return work();
+    } catch (const comm::AgreedError&) {  // thrown after all ranks have exchanged it: no message is in flight
+      throw;
+    } catch (...) {
+      comm_.interrupt();
+      throw;
+    }
   }
 
   const MadePlan& plan() const { return plan_; }
@@ -277,11 +267,10 @@ std::vector<Argument> arguments_of(const Pass& pass, const BackwardTensors& t) {
 /// Throws if sink logits, or a tensor for their gradients, are given but the plan has no sink logits.
 void check_sink(const char* pass, const char* name, const MadePlan& plan, const Tensor& given) {
   if (plan.problem.sink || given.data == nullptr) return;
-  core::fail(ErrorKind::usage, "{}: {} is given, and the plan has no sink logits, expected Pattern::sink", pass, name);
+  core::fail(ErrorKind::usage, "{}: {} is given, but the plan has no sink logits; expected Pattern::sink", pass, name);
 }
 
-/// True if the caller gave memory for normalizers. Looks at the extents, because on a rank without rows the memory may
-/// have no address.
+/// True if the caller gave memory for normalizers. The address does not say so: on a rank without rows it may be null.
 bool is_given(const Tensor& normalizers) { return normalizers.extents[3] > 0; }
 Argument normalizers_of(const Pass& pass, const Tensor& given, bool is_written) {
   const strategies::Problem& problem = pass.plan().problem;
@@ -289,7 +278,8 @@ Argument normalizers_of(const Pass& pass, const Tensor& given, bool is_written) 
           is_written};
 }
 
-/// Throws if the plan has no backward pass, or if there are no normalizers of this plan.
+/// Throws if the plan has no backward pass. If the caller gave no tensor of normalizers (`given` is false), also throws
+/// unless `kept` is of this plan.
 void check_normalizers(const Pass& pass, const Kept* kept, bool given) {
   if (!pass.plan().backward) {
     core::fail(ErrorKind::usage, "attention_backward: the plan has no backward pass, expected Options::gradients");
@@ -318,7 +308,53 @@ void make_statistics(const Pass& pass, strategies::Tensors& tensors, const Stati
   Pass::give(tensors.top_weights.data(), to.top_weights);
   if (to.top_rows == nullptr) return;
   const std::array<Index, 4> lists = pass.extents(plan.shape.heads, wanted.top_keys);
-  Pass::give(tensors.top_rows.data(), contiguous(to.top_rows, DType::float64, lists));  // int64, also 8 bytes
+  Pass::give(tensors.top_rows.data(), contiguous(to.top_rows, DType::float64, lists));  // int64 has 8 bytes, too
+}
+
+/// Makes the results of forward(), whose arguments have been checked.
+Normalizers compute_forward(const Pass& pass, const ForwardTensors& given, const std::vector<double>& sink, bool keeps,
+                            const Progress& progress) {
+  strategies::Tensors tensors;
+  pass.take(given.q, "q", tensors.lent.q, tensors.q);
+  pass.take_keys(given.k, given.v, tensors);
+  tensors.out = pass.memory_for(given.out);
+  tensors.lse = pass.memory_for(given.lse);
+  tensors.entropy = pass.memory_for(given.statistics.entropy);
+  tensors.sink = sink;
+  ProgressAdapter adapter(progress);
+  tensors.poll = adapter.poll();
+  run_forward_pass(*pass.plan().forward, pass.comm(), tensors, adapter.steps());
+  Pass::give(tensors.out.data(), given.out);
+  Pass::give(tensors.lse.data(), given.lse);
+  if (keeps) Pass::give(tensors.normalizers.data(), given.normalizers);
+  make_statistics(pass, tensors, given.statistics, adapter.steps());
+  if (!pass.plan().problem.gradients) return {};
+  return Normalizers(std::make_shared<Kept>(Kept{tensors.normalizers, pass.identity_here(), tensors.sink}));
+}
+
+/// Makes the results of backward(), whose arguments have been checked; `kept` is null if `given` has the normalizers.
+void compute_backward(const Pass& pass, const BackwardTensors& given, const std::vector<double>& sink, const Kept* kept,
+                      const Progress& progress) {
+  strategies::Tensors tensors;
+  pass.take(given.q, "q", tensors.lent.q, tensors.q);
+  pass.take_keys(given.k, given.v, tensors);
+  tensors.sink = sink;
+  pass.take(given.out, "out", tensors.lent.out, tensors.out);
+  pass.take(given.dout, "dout", tensors.lent.dout, tensors.dout);
+  pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
+  tensors.normalizers = kept == nullptr ? pass.whole(given.normalizers, "normalizers") : kept->numbers;
+  tensors.dq = pass.memory_for(given.dq);
+  tensors.dk = pass.memory_for(given.dk);
+  tensors.dv = tensors.dk.bytes() > 0 ? pass.memory_for(given.dv) : core::Buffer();
+  if (tensors.dv.bytes() == 0) tensors.dk = {};
+  ProgressAdapter adapter(progress);
+  tensors.poll = adapter.poll();
+  run_backward_pass(*pass.plan().backward, pass.comm(), tensors, adapter.steps());
+  Pass::give(tensors.dq.data(), given.dq);
+  pass.give_dsink(tensors.sink_sums, given.dsink);
+  if (tensors.dkv.bytes() == 0) return;  // dk and dv have been made in the caller's memory
+  Pass::give(tensors.dkv.data(), given.dk);
+  Pass::give(tensors.dkv.at(library::bytes_of(given.dk)), given.dv);
 }
 
 }  // namespace
@@ -333,22 +369,8 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   if (keeps) arguments.push_back(normalizers_of(pass, given.normalizers, true));
   pass.check(arguments);
   strategies::check_ranks(*pass.plan().forward, pass.plan().backward.get(), pass.comm());
-  strategies::Tensors tensors;
-  pass.take(given.q, "q", tensors.lent.q, tensors.q);
-  pass.take_keys(given.k, given.v, tensors);
-  tensors.out = pass.memory_for(given.out);
-  tensors.lse = pass.memory_for(given.lse);
-  tensors.entropy = pass.memory_for(given.statistics.entropy);
-  tensors.sink = pass.take_sink(given.sink);
-  ProgressAdapter adapter(progress);
-  tensors.poll = adapter.poll();
-  run_forward_pass(*pass.plan().forward, pass.comm(), tensors, adapter.steps());
-  Pass::give(tensors.out.data(), given.out);
-  Pass::give(tensors.lse.data(), given.lse);
-  if (keeps) Pass::give(tensors.normalizers.data(), given.normalizers);
-  make_statistics(pass, tensors, given.statistics, adapter.steps());
-  if (!pass.plan().problem.gradients) return {};
-  return Normalizers(std::make_shared<Kept>(Kept{tensors.normalizers, pass.identity_here(), tensors.sink}));
+  const std::vector<double> sink = pass.take_sink(given.sink);
+  return pass.compute([&] { return compute_forward(pass, given, sink, keeps, progress); });
 }
 
 void backward(const Communicator& comm, const Plan& plan, const Normalizers& normalizers, const BackwardTensors& given,
@@ -370,26 +392,8 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   if (has_tensor) arguments.push_back(normalizers_of(pass, given.normalizers, false));
   if (has_tensor && pass.plan().problem.sink) arguments.push_back({"sink", given.sink, pass.heads(), given.sink.type});
   pass.check(arguments);
-  strategies::Tensors tensors;
-  pass.take(given.q, "q", tensors.lent.q, tensors.q);
-  pass.take_keys(given.k, given.v, tensors);
-  tensors.sink = has_tensor ? pass.take_sink(given.sink) : kept->sink;
-  pass.take(given.out, "out", tensors.lent.out, tensors.out);
-  pass.take(given.dout, "dout", tensors.lent.dout, tensors.dout);
-  pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
-  tensors.normalizers = has_tensor ? pass.whole(given.normalizers, "normalizers") : kept->numbers;
-  tensors.dq = pass.memory_for(given.dq);
-  tensors.dk = pass.memory_for(given.dk);
-  tensors.dv = tensors.dk.bytes() > 0 ? pass.memory_for(given.dv) : core::Buffer();
-  if (tensors.dv.bytes() == 0) tensors.dk = {};
-  ProgressAdapter adapter(progress);
-  tensors.poll = adapter.poll();
-  run_backward_pass(*pass.plan().backward, pass.comm(), tensors, adapter.steps());
-  Pass::give(tensors.dq.data(), given.dq);
-  pass.give_dsink(tensors.sink_sums, given.dsink);
-  if (tensors.dkv.bytes() == 0) return;  // dk and dv have been made in the caller's memory
-  Pass::give(tensors.dkv.data(), given.dk);
-  Pass::give(tensors.dkv.at(library::bytes_of(given.dk)), given.dv);
+  const std::vector<double> sink = has_tensor ? pass.take_sink(given.sink) : kept->sink;
+  pass.compute([&] { compute_backward(pass, given, sink, has_tensor ? nullptr : kept, progress); });
 }
 
 }  // namespace annulus

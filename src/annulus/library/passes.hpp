@@ -12,12 +12,14 @@
 namespace annulus {
 
 /// A pass calls this function now and then, in the caller's thread, with the fraction (0 ... 1) of this rank's work
-/// that is done and a word for the current step. If it throws, the pass ends on this rank; other ranks then wait.
+/// that is done and a word for the current step. If it throws, the pass ends on this rank, and other ranks may wait for
+/// this rank for ever. On several ranks the communicator is then interrupted (Communicator::is_interrupted()). The
+/// function must not call a pass or reference().
 using Progress = std::function<void(double share, const std::string& where)>;
 
-/// The numbers that backward() needs from forward() besides `out`: two per row and head, from which backward() computes
+/// The numbers that backward() needs from forward() besides `out`: two per row and head, with which backward() computes
 /// the probabilities again. They have more digits than an LSE in float32 and take 8 or 16 bytes per row and head.
-/// Copies of a Normalizers object share this memory.
+/// Copies of a Normalizers object share this memory. Destroy the last copy before Kokkos::finalize().
 class Normalizers {
  public:
   Normalizers() = default;
@@ -59,7 +61,8 @@ struct ForwardTensors {
 /// Returns when the results are complete. Collective. On one rank, tensors are read in place if the D numbers of a row
 /// and head are contiguous, and sums are made in `out` if `out` is contiguous and has the type of the sums. On several
 /// ranks, k and v are copied once. If the plan has gradients, pass the returned Normalizers to backward(). A process
-/// runs one pass at a time: a second thread waits.
+/// runs one pass at a time: a second thread waits. So threads on different ranks must start their passes in the same
+/// order, even on different communicators.
 /// Throws Error on all ranks, of kind usage if a tensor does not fit the plan: "attention: k is (1, 4096, 3, 64), the
 /// plan of rank 1 wants (1, 4096, 2, 64)".
 /// Source: the pattern is LongNet's (Ding et al. 2023), the online softmax is from Milakov, Gimelshein 2018.

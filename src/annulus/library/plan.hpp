@@ -17,7 +17,7 @@ using core::ErrorKind;
 using core::Index;
 using core::Interval;
 
-/// The Segment::rows of a segment that is as long as its document.
+/// The value of Segment::rows for a segment that is as long as its document.
 inline constexpr Index all = 0;
 
 /// Extents of the whole problem, all ranks together.
@@ -40,7 +40,7 @@ struct Shape {
 /// no row counts twice.
 struct Window {
   Index left = 0;
-  Index right = 0;  ///< 0 if causal
+  Index right = 0;  ///< has no effect if causal
   Index first = 0;  ///< number of rows
 };
 
@@ -53,13 +53,15 @@ struct Segment {
   std::optional<Window> window = {};
 };
 
-/// ALiBi subtracts from each score the head's slope times the distance between query row and key row.
+/// ALiBi subtracts from each score the head's slope times the distance between query row and key row. If `slopes` is
+/// empty, head i = 1 ... H has the slope 2^(-8 i / H); if H is no power of two, slopes are those of ALiBi's code.
 struct Bias {
-  std::vector<double> slopes = {};       ///< for each query head; empty: 2^(-8 i / H), i = 1 ... H, or close to that
+  std::vector<double> slopes = {};       ///< one for each query head, or empty
   Index exempt = 0;                      ///< number of first rows of a document that are at distance 0 from every row
-  std::vector<double> coordinates = {};  ///< (S, 2), of all rows of the sequence; empty: the distance is |x - p|
+  std::vector<double> coordinates = {};  ///< (S, 2), for Euclidean distances; empty: differences of row numbers
 };
-/// Values of Pattern::query_offset. last_rows: queries are the last rows. no_rows: queries have no row numbers.
+/// Values of Pattern::query_offset. last_rows: queries are the last rows of the sequence. no_rows: queries have no row
+/// numbers.
 inline constexpr Index last_rows = -1;
 inline constexpr Index no_rows = -2;
 
@@ -73,7 +75,7 @@ struct Pattern {
   bool causal = false;
   std::string semantics = "longnet";  ///< one of `annulus list`: longnet, paper, grouped, torchscale
   /// 0 = d0 <= d1 <= ... <= S: rows of different documents [d0, d1), [d1, d2), ... do not see each other. Rows after
-  /// the last document do not exist, whatever values the tensors have there: out is 0, lse -inf, gradients 0.
+  /// the last document do not exist: whatever values the tensors have there, out is 0, lse -inf, and gradients are 0.
   std::vector<Index> documents = {};
   std::optional<double> scale = {};  ///< factor of q.k; none: 1 / sqrt(D)
   bool group_scale = false;          ///< only for grouped: `out` is divided by the number of pairs
@@ -99,7 +101,7 @@ struct Options {
   bool received = false;
   Index top_keys = 0;
   Index block_size = 0;   ///< rows of a block of block_cyclic; 0: automatic
-  int ulysses_ranks = 0;  ///< ranks of a group of hybrid; 0: all ranks
+  int ulysses_ranks = 0;  ///< number of ranks in a group of strategy hybrid; 0: all ranks
 };
 
 /// Rows that a rank holds, in the order in which its tensors store them.
@@ -133,12 +135,13 @@ class Plan {
   /// the first query; they equal rows() if all rows are queries. Throws Error(usage) if there is no such rank.
   Rows rows(int rank) const;
   Rows query_rows(int rank) const;
-  /// Number of (query, key, head) triples kept for a rank's queries, which is its work: 4 D flops for each triple.
+  /// Number of (query, key, head) triples kept for a rank's queries, batch entries included. The forward pass
+  /// computes 2 (D + Dv) flops for each triple.
   double kept(int rank) const;
   /// Bytes that a rank receives and sends in the forward pass, or in the backward pass.
   Index received(int rank, bool backward = false) const;
   Index sent(int rank, bool backward = false) const;
-  /// Peak bytes of a rank's tensors and buffers, including inputs and results.
+  /// Peak bytes of a rank's tensors and buffers, inputs and results included.
   Index memory(int rank, bool backward = false) const;
 
   const library::MadePlan& made() const { return *made_; }

@@ -11,7 +11,8 @@
 namespace annulus::library {
 
 /// Returns all that messages and numbers of a pass depend on, as lines "name value". Plans with equal texts were made
-/// from the same arguments, or from arguments with the same meaning ("auto" and what it chose). They work together.
+/// from the same arguments, or from arguments with the same meaning ("auto" and what it chose). Ranks with such plans
+/// can run a pass together.
 std::string identity_of(const MadePlan& plan);
 
 /// Returns the first pair of lines in which two such texts differ.

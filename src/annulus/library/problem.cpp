@@ -10,9 +10,10 @@
 namespace annulus::library {
 namespace {
 
-constexpr Index most_kv_heads_yet = 256;  // no model has more; up to this number, fewer rows than heads are common
+// We know no model with more key/value heads. Up to this number, a sequence with fewer rows than heads is common.
+constexpr Index most_kv_heads_yet = 256;
 
-constexpr Index most_rows = 1'000'000'000'000;  // of a segment, a dilation, a window; as in the run file
+constexpr Index most_rows = 1'000'000'000'000;  // limit of a segment, a dilation, a window; as in the run file
 
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
@@ -23,7 +24,7 @@ void check_at_least(const char* name, Index value, Index least) {
   if (value < least) refuse("{} is {}, expected {} or more", name, value, least);
 }
 
-/// Returns the value of the entry named `name` in a table of folder pattern.
+/// Returns the value of the entry named `name` in a table of folder pattern. The message also lists the name `also`.
 template <class Table>
 auto value_called(const std::string& name, const Table& table, const char* argument, const char* also = nullptr) {
   for (const auto& entry : table) {
@@ -77,7 +78,7 @@ pattern::Documents make_documents(const Pattern& asked, Index sequence) {
            d.front(), d.back(), d.size(), sequence);
   }
   for (std::size_t i = 1; i < d.size(); ++i) {
-    if (d[i] < d[i - 1]) refuse("documents[{}] is {}, less than the one before, {}", i, d[i], d[i - 1]);
+    if (d[i] < d[i - 1]) refuse("documents[{}] is {}, less than the offset before it, {}", i, d[i], d[i - 1]);
     ranges.push_back({d[i - 1], d[i]});
   }
   Index end = 0;
@@ -89,7 +90,7 @@ pattern::Documents make_documents(const Pattern& asked, Index sequence) {
   return pattern::documents_at(ranges, sequence);
 }
 
-kernels::ScoreRule make_rule(const Pattern& asked, const Shape& shape) {
+kernels::ScoreRule make_rule(const Pattern& asked, const Shape& shape, const pattern::Documents& documents) {
   kernels::ScoreRule rule;
   if (asked.softcap) {
     if (!(*asked.softcap > 0)) refuse("softcap is {}, expected a number above 0", *asked.softcap);
@@ -109,7 +110,8 @@ kernels::ScoreRule make_rule(const Pattern& asked, const Shape& shape) {
     if (std::isfinite(bias.coordinates[i])) continue;
     refuse("coordinates[{}][{}] is {}, expected finite numbers", i / 2, i % 2, bias.coordinates[i]);
   }
-  rule.coordinates = std::make_shared<kernels::Coordinates>(bias.coordinates);
+  rule.coordinates = std::make_shared<kernels::Coordinates>(
+      bias.coordinates, pattern::rows_without_first(documents, std::max<Index>(0, bias.exempt)));
   return rule;
 }
 
@@ -172,7 +174,7 @@ Shape completed(const Shape& shape) {
   if (made.kv_heads > std::max(made.kv_sequence, most_kv_heads_yet) && !made.more_heads_than_rows) {
     refuse(
         "k has {} key/value heads and {} rows: are the axes in another order? Expected as many rows or more, or "
-        "Shape::more_heads_than_rows = true where that is meant",
+        "Shape::more_heads_than_rows = true if this is meant",
         made.kv_heads, made.kv_sequence);
   }
   return made;
@@ -194,7 +196,7 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
     problem.key_ranges = pattern.ranges;
     problem.documents = {0, shape.kv_sequence};
   }
-  problem.rule = make_rule(pattern, shape);
+  problem.rule = make_rule(pattern, shape, problem.documents);
   if (const auto found = place_asked_queries(offset_of(pattern.query_offset), shape.sequence, problem))
     refuse("{} is {}", found->name(), found->reason);
   problem.sink = pattern.sink;

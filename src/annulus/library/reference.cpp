@@ -7,6 +7,7 @@
 #include "annulus/core/storage.hpp"
 #include "annulus/core/with_type.hpp"
 #include "annulus/library/made_plan.hpp"
+#include "annulus/library/pass_lock.hpp"
 #include "annulus/library/tensor_checks.hpp"
 #include "annulus/strategies/definition.hpp"
 
@@ -28,6 +29,7 @@ void load(const Tensor& tensor, Index b, Index row, Index head, std::vector<doub
 
 void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Index>& rows,
                double* out, double* lse, const Progress& progress, const Tensor& sink) {
+  const library::PassLock lock("reference");
   const core::DefaultArithmeticOnHost arithmetic;
   const Shape& s = plan.shape();
   std::vector<library::Argument> arguments{{"q", q, {s.batch, s.sequence, s.heads, s.head_dim}, s.type},
@@ -47,7 +49,8 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
   }
   const core::Shape& shape = plan.made().problem.shape;
   const strategies::Problem& problem = plan.made().problem;
-  // Queries without row numbers see every key that exists. So each is computed as the first row that exists, if any.
+  // Queries without row numbers see every key that exists, as does the first row that exists. So each query without a
+  // row number is computed as if it were that row (row 0 if no key exists).
   const auto row_of = [&](Index query) -> Index {
     if (!problem.key_ranges.empty()) return problem.key_ranges[0].empty() ? 0 : problem.key_ranges[0].begin;
     if (problem.has_queries_after_all_keys()) return 0;

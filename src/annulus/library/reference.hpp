@@ -1,5 +1,5 @@
-// Attention by its definition, in float64, to compare results with. It is slow: a row looks at every key from the first
-// to the last that it sees.
+// Attention by its definition, in float64, to compare results with. It is slow: for each row it visits every key from
+// the first to the last that the row sees.
 #pragma once
 
 #include <vector>

@@ -68,4 +68,12 @@ Tensor tensor(const View& view) {
   return described;
 }
 
+/// The same for a View that the library writes.
+template <class View>
+Tensor written(const View& view) {
+  static_assert(!std::is_const_v<typename View::value_type>,
+                "annulus: out, lse, dq, dk and dv are written; expected Views whose numbers are not const");
+  return tensor(view);
+}
+
 }  // namespace annulus

@@ -28,7 +28,7 @@ std::string question(const Argument& argument) {
                      is[2], name == "k" || name == "v" ? "key/value heads" : "heads", is[1]);
 }
 
-bool lies_on_itself(const Tensor& tensor) {
+bool overlaps_itself(const Tensor& tensor) {
   for (std::size_t i = 0; i < 4; ++i) {
     if (tensor.extents[i] > 1 && tensor.strides[i] == 0) return true;
   }
@@ -52,7 +52,7 @@ void check_one(const char* pass, int rank, const Argument& argument) {
   if (reinterpret_cast<std::uintptr_t>(tensor.data) % core::bytes_of(tensor.type) != 0) {
     refuse("is not aligned", "aligned numbers");
   }
-  if (argument.is_written && lies_on_itself(tensor)) refuse("has a stride of 0", "memory of its own for each number");
+  if (argument.is_written && overlaps_itself(tensor)) refuse("has a stride of 0", "memory of its own for each number");
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ struct Argument {
 };
 
 /// Throws Error(usage): "<pass>: k is (1, 4096, 3, 64), the plan of rank 1 wants (1, 4096, 2, 64)". Errors are missing
-/// data, other extents, another type, and unaligned numbers. A written tensor must also have no stride of 0, because
-/// then its elements overlap, and must not begin where another argument begins.
+/// data, other extents, another type, and unaligned numbers. A written tensor must also not have a stride of 0, because
+/// its elements would overlap, and must not begin where another argument begins.
 void check(const char* pass, int rank, const std::vector<Argument>& arguments);
 
 }  // namespace annulus::library

@@ -3,7 +3,7 @@
 
 namespace annulus {
 
-/// Kokkos can run this many OpenMP threads, and does not check whether more are asked for.
+/// Kokkos can run at most this many OpenMP threads, and does not check whether a caller asks for more.
 inline constexpr int most_threads = 512;
 /// Returns how many threads run kernels: Kokkos' number, or fewer if limit_threads() has set a lower limit.
 int threads();

@@ -61,7 +61,7 @@ Pattern mirrored(Pattern pattern) {
 }
 
 HeadSet intersect(HeadSet set, core::Interval range) {
-  // Skip the heads before the range, drop those after it.
+  // Skips the heads before the range, and drops the heads after it.
   const Index skipped = std::max<Index>(0, core::ceil_div(std::max<Index>(0, range.begin - set.first), set.stride));
   const Index first = set.first + skipped * set.stride;
   const Index fitting = first < range.end ? core::ceil_div(range.end - first, set.stride) : 0;
@@ -109,6 +109,15 @@ Index count_in_gaps(const Documents& documents, const std::vector<core::Interval
     for (const core::Interval& part : in_gaps(documents, interval)) count += part.size();
   }
   return count;
+}
+
+std::vector<core::Interval> rows_without_first(const Documents& documents, Index skipped) {
+  std::vector<core::Interval> rows;
+  for (Index d = 0; d + 1 < Index(documents.size()); ++d) {
+    const Index begin = documents[std::size_t(d)], end = documents[std::size_t(d) + 1];
+    if (end - begin > skipped && !documents.is_gap(d)) rows.push_back({begin + skipped, end});
+  }
+  return rows;
 }
 
 }  // namespace annulus::pattern

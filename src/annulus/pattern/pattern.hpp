@@ -30,14 +30,14 @@ struct SemanticsEntry {
 /// Every semantics with its name in the run file. The run file's parser, `list` and the tests all read this table.
 inline constexpr std::array<SemanticsEntry, 4> semantics_table{{
     {Semantics::longnet, "longnet",
-     "head h starts at offset h div ceil(H / r), every head in every pair (LongNet's code, torchscale, but only rows "
-     "count as keys)"},
+     "head h starts at offset h div ceil(H / r), every head in every pair (as LongNet's code torchscale, but without "
+     "the zeros that it adds as keys)"},
     {Semantics::paper, "paper", "head h starts at offset h mod r, every head in every pair (the LongNet paper)"},
     {Semantics::grouped, "grouped",
      "pair i has its own group of heads, all at offset i mod r (dilated-attention-pytorch)"},
     {Semantics::torchscale, "torchscale",
-     "longnet with torchscale's padding: without a causal mask rows of a document's last segments also see the zeros "
-     "that fill these up (models trained with torchscale, Prov-GigaPath)"},
+     "longnet with torchscale's padding: without a causal mask, rows in a last segment that is not full also see its "
+     "zeros (models trained with torchscale, Prov-GigaPath)"},
 }};
 std::string_view name_of(Semantics semantics);
 
@@ -52,7 +52,7 @@ inline constexpr Index whole_document = 0;
 struct Window {
   Index left = 0;
   Index right = 0;
-  Index first = 0;    ///< all rows also see rows [0, first) of the document, each once; only with r = 1
+  Index first = 0;    ///< all rows also see rows [0, first); a row that is also in the window counts once; only r = 1
   Index viewers = 0;  ///< rows [0, viewers) see the whole document; mirrored() turns `first` into `viewers`
   bool operator==(const Window&) const = default;
 };
@@ -71,7 +71,7 @@ std::string why_no_window(Semantics semantics, const Pair& pair);
 /// Returns a pair's entry in the list `segments` of a run file: "2048", "all", "{window: [3, 0], first: 4}".
 std::string segment_text(const Pair& pair);
 
-/// The attention pattern of a run; the defaults are dense attention.
+/// The attention pattern of a run. The defaults give dense causal attention.
 struct Pattern {
   Semantics semantics = Semantics::longnet;
   std::vector<Pair> pairs{Pair{}};
@@ -80,6 +80,7 @@ struct Pattern {
 
   /// The output is multiplied by this factor, and so are the gradients that flow back through it.
   double output_scale() const { return group_scale ? 1.0 / double(pairs.size()) : 1.0; }
+  /// True if all pairs are windows.
   bool is_windows_alone() const {
     return std::all_of(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.window.has_value(); });
   }
@@ -105,8 +106,8 @@ HeadSet intersect(HeadSet set, core::Interval range);
 core::Interval heads_read(core::Interval query, Index group);
 
 /// Returns the pattern with queries and keys exchanged: in the result, row p sees row x if x sees p in `pattern`. The
-/// result is not causal. In windows, a limit replaces the causal mask. In segments nothing replaces the mask, so in the
-/// result row p also sees the rows x of its segment from which the mask hides p in `pattern`.
+/// result is not causal. In windows, left = 0 replaces the causal mask. Segments and `viewers` have no such limit, so
+/// there row p also sees earlier rows x, which do not see p in `pattern`.
 Pattern mirrored(Pattern pattern);
 
 /// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Documents may have zero length. Some documents
@@ -127,5 +128,7 @@ Documents documents_at(const std::vector<core::Interval>& ranges, Index sequence
 std::vector<core::Interval> in_gaps(const Documents& documents, core::Interval rows);
 /// Returns how many rows of these ascending, disjoint intervals lie in gaps.
 Index count_in_gaps(const Documents& documents, const std::vector<core::Interval>& rows);
+/// Returns the rows of all documents, ascending, without the first `skipped` rows of each.
+std::vector<core::Interval> rows_without_first(const Documents& documents, Index skipped);
 
 }  // namespace annulus::pattern

@@ -22,14 +22,14 @@ Names words_in(std::string_view section, const Names& names) {
   return words;
 }
 
-/// A suggestion for an unknown word: the same key in another section, or a similar word.
+/// Returns a suggestion for an unknown word: the key with this word in another section, or a similar word.
 std::string meant(const std::string& word, const Names& words, const Names& names) {
   const auto ends = [&](const std::string& name) { return name.ends_with("." + word); };
   const auto elsewhere = std::find_if(names.begin(), names.end(), ends);
   return elsewhere == names.end() ? suggest(word, words) : fmt::format(", did you mean '{}'?", *elsewhere);
 }
 
-/// check_words() for one section; "" means the whole file.
+/// Does the work of check_words() for one section; "" means the whole file.
 void check_section(const YamlNode& node, const std::string& section, const Names& names, const std::string& what,
                    Locations& locations) {
   const Names words = words_in(section, names);

@@ -17,7 +17,7 @@ using core::Link;
 using core::Machine;
 using Keys = std::vector<Key<Machine>>;
 
-/// A measured number, above 0; it is written with `digits` significant digits.
+/// A measured number above 0. It is written with `digits` significant digits.
 Codec<double> measured(int digits = 6) {
   return {"", positive().read, [=](double from) { return fmt::format("{:.{}g}", from, digits); }};
 }
@@ -90,7 +90,7 @@ const Keys& machine_keys() {
               "bytes per s that a rank reads of a file that is not in memory, while all ranks read");
     top.field("memory_per_rank", &Machine::memory_per_rank, measured(), "bytes");
     top.field("ranks_per_node", &Machine::ranks_per_node, whole(1, 65536), "ranks, {}");
-    // Older machine files lack these keys, and can still be read.
+    // Machine files of older versions lack these keys, and must still be readable.
     const std::set<std::string> later{
         "kernel.bfloat16_factor",     "kernel.3xbfloat16_factor", "kernel.6xbfloat16_factor",
         "seconds_per_call",           "seconds_per_row",          "seconds_per_communicator",

@@ -15,6 +15,21 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
+/// The end of `text` that YAML ignores as a comment; empty if there is none. If # is in quotes, the text before it is
+/// not valid YAML.
+std::string comment_in(const std::string& text) {
+  for (std::size_t at = text.find('#'); at != std::string::npos; at = text.find('#', at + 1)) {
+    if (at > 0 && text[at - 1] != ' ' && text[at - 1] != '\t') continue;
+    try {
+      parse_yaml(text.substr(0, at), "", "");
+      return text.substr(at);
+    } catch (const core::Error&) {
+      continue;
+    }
+  }
+  return "";
+}
+
 /// Puts the value of one --set into the tree, in place of the file's value.
 void apply_override(YamlNode& root, const std::string& argument) {
   const std::size_t equals = argument.find('=');
@@ -22,18 +37,27 @@ void apply_override(YamlNode& root, const std::string& argument) {
   if (equals == std::string::npos || key.empty() || key.ends_with('.')) {
     fail(ErrorKind::usage, "{}expected --set section.key=value", location);
   }
-  put(root, key, parse_yaml(argument.substr(equals + 1), "", location), location);
-}
-
-/// The folder at which relative paths start: the run file's folder, or the current folder for /dev/stdin and a shell's
-/// <(...).
-std::string folder_of_paths(const std::string& path) {
-  const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
-  const bool is_stream = file == "/dev/stdin" || file.parent_path() == "/dev/fd" || file.string().starts_with("/proc/");
-  return (is_stream ? std::filesystem::current_path() : file.parent_path()).string();
+  const std::string value = argument.substr(equals + 1);
+  if (const std::string comment = comment_in(value); !comment.empty()) {
+    fail(ErrorKind::usage, "{}YAML ignores '{}' as a comment; if it belongs to the value, write --set '{}=\"{}\"'",
+         location, comment, key, value);
+  }
+  put(root, key, parse_yaml(value, "", location), location);
 }
 
 }  // namespace
+
+std::string folder_of_paths(const std::string& path) {
+  std::filesystem::path file = std::filesystem::absolute(path);
+  if (std::find(file.begin(), file.end(), "..") != file.end()) {
+    std::error_code error;  // as for the system, "link/../run.yaml" is beside the folder to which the link leads
+    const std::filesystem::path folder = std::filesystem::weakly_canonical(file.parent_path(), error);
+    if (!error) file = folder / file.filename();
+  }
+  file = file.lexically_normal();
+  const bool is_stream = file == "/dev/stdin" || file.parent_path() == "/dev/fd" || file.string().starts_with("/proc/");
+  return (is_stream ? std::filesystem::current_path() : file.parent_path()).string();
+}
 
 std::string RunFile::where(std::string_view key) const {
   return locations.empty() ? name + ": " : location_of(locations, key);

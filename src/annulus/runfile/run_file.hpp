@@ -34,6 +34,10 @@ template <class... Args>
   core::fail(core::ErrorKind::usage, "{}{}{}", run.where(key), key, fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// The folder at which relative paths of the run file `path` start: the file's folder, or the current folder for
+/// /dev/stdin and a shell's <(...).
+std::string folder_of_paths(const std::string& path);
+
 /// Reads the file on rank 0 and parses the same text on every rank. Collective. `overrides` are the values of --set,
 /// "a.b=value" with a YAML value. Throws the same Error(usage) on every rank.
 RunFile read_run_file(const std::string& path, const std::vector<std::string>& overrides,

@@ -37,10 +37,10 @@ void check_input(const RunFile& run) {
                                      {"input.dlse", &input.dlse},
                                      {"input.coordinates", &input.coordinates},
                                      {"input.sink", &input.sink}}) {
-    if (*dataset) refuse(run, key, " needs input.file: it names a dataset of it");
+    if (*dataset) refuse(run, key, " needs input.file: it names a dataset in that file");
   }
   if (input.axes == core::AxisOrder::bhsd) {
-    refuse(run, "input.axes", ": bhsd needs input.file: it is the order of axes of its datasets");
+    refuse(run, "input.axes", ": bhsd needs input.file, because it is the order of axes in that file");
   }
 }
 
@@ -96,7 +96,8 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
   }
 }
 
-/// In causal attention, windows have no rows on the right, so {window: 4} and {window: [3, 0]} become the same pattern.
+/// Checks windows. In causal attention sets their limits on the right to 0, so {window: 4} and {window: [3, 0]} become
+/// the same pattern.
 void complete_windows(RunFile& run) {
   pattern::Pattern& pattern = run.settings.attention.pattern;
   for (std::size_t i = 0; i < pattern.pairs.size(); ++i) {
@@ -108,7 +109,7 @@ void complete_windows(RunFile& run) {
   }
 }
 
-/// Checks the settings that change scores.
+/// Checks the settings that change scores (attention.bias).
 void check_scores(const RunFile& run) {
   const Settings& settings = run.settings;
   if (settings.input.coordinates && !settings.attention.bias) {
@@ -171,9 +172,9 @@ void check_output(const RunFile& run, const std::vector<std::string>& read_throu
     for (const auto& [other, other_file] : taken) {
       if (!other_file) continue;
       if (same_file(*file, *other_file)) refuse(run, key, " is the file of {}, {}", other, *other_file);
-      const std::string place = follow_links(*file), other_place = follow_links(*other_file);
+      const std::string target = follow_links(*file), other_target = follow_links(*other_file);
       for (const char* ending : {".part", ".journal", ".previous"}) {  // files that annulus makes beside an output
-        if (place + ending == other_place || place == other_place + ending) {
+        if (target + ending == other_target || target == other_target + ending) {
           refuse(run, key, ": {} and {} of {} differ only by {}, which annulus adds to the names of its own files",
                  *file, *other_file, other, ending);
         }
@@ -201,7 +202,7 @@ void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilation
            " needs a section layer with the heads and, where they have other names, the datasets of the layer");
   }
   if (settings.train && !settings.output.writes_file()) {
-    refuse(run, "output.file", ": none is for runs, train needs a file for the weights");
+    refuse(run, "output.file", ": only a run may have none; train needs a file for the weights");
   }
   check_distribution(run);
   check_statistics(run);

@@ -11,7 +11,7 @@ namespace {
 
 using Keys = std::vector<Key<Settings>>;
 
-// Limits: larger than any real problem needs, but so small that rows x heads x 8 bytes fits into 64 bits.
+// Limits that no real problem reaches, but so small that rows x heads x 8 bytes fits into 64 bits.
 constexpr Index max_rows = 1'000'000'000'000;
 constexpr Index max_heads = 1'000'000;
 constexpr Index max_ranks = 1'000'000'000;  // MPI counts ranks with an int
@@ -110,7 +110,7 @@ void add_input(Keys& keys) {
   input.field("dlse", &I::dlse, optional("none", text()),
               "none, or a dataset (batch, sequence, heads): gradient of lse, in the type of lse");
   input.field("documents", &I::documents, optional("none", text()),
-              "none, or a dataset of ascending row offsets 0 ... sequence, or less, of packed documents");
+              "none, or a dataset of ascending row offsets of packed documents, from 0 to at most sequence");
   input.field("lengths", &I::lengths, optional("none", text()),
               "none, or a dataset (batch) or (batch, 2): how many rows exist of each batch entry, or their range");
   input
@@ -118,7 +118,7 @@ void add_input(Keys& keys) {
              "{}: the row of k at which q begins; auto: q is the last rows; none: q has no row numbers")
       .has_use = attention_alone;
   input.field("coordinates", &I::coordinates, optional("none", text()),
-              "none, or a dataset (sequence, 2): where rows lie, for attention.bias");
+              "none, or a dataset (sequence, 2): positions of rows, for attention.bias");
   input.field("sink", &I::sink, optional("none", text()),
               "none, or a dataset (heads) of sink logits: scores of one more key, whose value is 0, for every row that "
               "sees a key");
@@ -185,7 +185,7 @@ void add_distribution(Keys& keys) {
                      "rows, 0 or more: strategy auto runs shorter sequences on one rank; auto: the cost model decides");
   distribution.field("transport", &D::transport,
                      choice<Transport>({{"mpi", Transport::mpi}, {"nccl", Transport::nccl}}),
-                     "{}; nccl moves rows between GPUs; every rank needs its own");
+                     "{}; nccl moves rows between GPUs; every rank needs its own GPU");
   distribution.field("gpu_aware", &D::gpu_aware,
                      choice<GpuAware>({{"auto", GpuAware::automatic}, {"on", GpuAware::on}, {"off", GpuAware::off}}),
                      "{}; on hands device memory to MPI, off stages it in host memory");
@@ -248,7 +248,7 @@ void add_layer(Keys& keys) {
   layer.field("rope", &L::rope, optional("none", base_of_rope()), "{}: rotary position embedding of q and k");
   layer
       .field("sharding", &L::sharding, choice<std::string>({{"none", "none"}, {"fsdp", "fsdp"}, {"tensor", "tensor"}}),
-             "{}: how weights lie on ranks")
+             "{}: how weights are divided among ranks")
       .decides_result = false;
 }
 
@@ -258,8 +258,8 @@ void add_train(Keys& keys) {
   train.field("steps", &T::steps, whole(1, max_steps), "steps of gradient descent, {}").required = true;
   Key<Settings>& rate = train.field("rate", &T::rate, positive(), "{}: weights -= rate * gradient");
   rate.required = rate.decides_result = true;
-  train.field("target", &T::target, text(), "dataset shaped like x: what y shall become").decides_result = true;
-  train.field("checkpoint", &T::checkpoint, path(), "path of the HDF5 file that a stopped training goes on from")
+  train.field("target", &T::target, text(), "dataset shaped like x: what y should become").decides_result = true;
+  train.field("checkpoint", &T::checkpoint, path(), "path of the HDF5 file from which a stopped training continues")
       .required = true;
   train.field("save_every", &T::save_every, whole(1, max_steps), "steps from one checkpoint to the next, {}");
 }
@@ -272,7 +272,7 @@ void add_bench(Keys& keys) {
   bench.field("skip", &B::skip, skip_conditions(),
               "list of conditions: a case that meets every key of one of them is left out");
   bench.field("repeats", &B::repeats, whole(1, max_runs), "measured runs of a case, {}");
-  bench.field("warmup", &B::warmup, whole(0, max_runs), "runs before them that do not count, {}");
+  bench.field("warmup", &B::warmup, whole(0, max_runs), "runs of a case before the measured ones, {}");
   bench.field("verify_rows", &B::verify_rows, whole(0, max_rows), "rows compared with the definition, {}; 0: none");
   bench.field("file", &B::file, path(), "path of the HDF5 file with the table").required = true;
   bench.field("json", &B::json, optional("none", path()), "none, or path of a JSON file with the same table");

@@ -11,7 +11,7 @@ using pattern::Window;
 const std::string window_form = "{window: w | [left, right], first: f}";
 const std::string bias_form = "{alibi: auto | [slope, ...], exempt: e}";
 
-/// Reads w, or [left, right].
+/// Reads the value of `window`: w, or [left, right].
 void read_limits(const KeyValue& value, Index most_rows, Window& to) {
   if (value.node.kind != YamlNode::Kind::list) {
     Index rows = 0;
@@ -20,8 +20,8 @@ void read_limits(const KeyValue& value, Index most_rows, Window& to) {
     return;
   }
   if (value.node.items.size() != 2) {
-    core::fail(core::ErrorKind::usage, "{}{}: a list of {}, expected rows or [left, right]", value.node.location,
-               value.name, value.node.items.size());
+    core::fail(core::ErrorKind::usage, "{}{}: a list of {} entries, expected a number of rows, or [left, right]",
+               value.node.location, value.name, value.node.items.size());
   }
   for (const std::size_t i : {0u, 1u})
     whole(0, most_rows).read({value.node.items[i], value.name, value.folder}, i == 0 ? to.left : to.right);

@@ -19,7 +19,7 @@ using core::ErrorKind;
 using core::fail;
 using Kind = YamlNode::Kind;
 
-/// Limit for the values of all cases together, list entries included, because all of them are in memory at once.
+/// Limit for the values of all cases together (each list entry counts), because all of them are in memory at once.
 constexpr Index most_values = 2'000'000;
 
 /// True for a scalar that YAML reads back unchanged, also inside [ ] and { }.
@@ -75,7 +75,7 @@ std::vector<SweptValue> values_of(const KeyValue& value) {
   return values;
 }
 
-/// Number of scalars, lists and sections in a value: a measure of its memory.
+/// Number of scalars, lists and sections in a value, which says how much memory it needs.
 Index entries_in(const YamlNode& node) {
   Index count = 1;
   for (const YamlNode& item : node.items) count += entries_in(item);
@@ -186,7 +186,8 @@ void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCond
     }
     cases *= Index(axis[0].values.size());
     if (cases > most_cases) {
-      fail(ErrorKind::usage, "{}bench.sweep: more than {} cases up to {}", axis[0].location, most_cases, axis[0].name);
+      fail(ErrorKind::usage, "{}bench.sweep: more than {} cases in the axes up to {}", axis[0].location, most_cases,
+           axis[0].name);
     }
   }
   if (cases * entries_of_a_case(sweep) > most_values) {
@@ -212,7 +213,7 @@ Codec<std::vector<SweepAxis>> sweep_axes() {
     to.clear();
     Index cases = 1;
     for (const YamlNode& item : value.list()) {
-      if (cases > most_cases) break;  // check_sweep() refuses this many cases; more would only waste memory
+      if (cases > most_cases) break;  // check_sweep() will refuse this sweep, so the other axes would only use memory
       to.push_back(axis_of({item, value.name, value.folder}));
       cases *= Index(to.back().front().values.size());
     }

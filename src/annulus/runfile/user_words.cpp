@@ -20,7 +20,7 @@ std::string_view without_sign(std::string_view text) {
   return text;
 }
 
-/// C and YAML 1.1 read 010 as 8 and 0x10 as 16, other programs as 10 or 0, so we cannot know what the user meant.
+/// C and YAML 1.1 read 010 as 8 and 0x10 as 16. Other programs read 10 and 0. So we cannot know what the user meant.
 bool looks_octal_or_hexadecimal(std::string_view digits) {
   return digits.size() > 1 && digits[0] == '0' && digits[1] != '.' && digits[1] != 'e' && digits[1] != 'E';
 }
@@ -75,7 +75,7 @@ constexpr std::array<Name, 20> other_names{{
     {"off", "false"},      {"0", "false"},       {"null", "none"},      {"true", "on"},      {"false", "off"},
 }};
 
-/// The word in lower case; or our name for it, if our name is a candidate and the word is not.
+/// Returns our name for the word if our name is a candidate and the word is not; otherwise the word in lower case.
 std::string known_name(std::string_view word, const std::vector<std::string>& candidates) {
   const auto offered = [&](std::string_view name) {
     return std::find(candidates.begin(), candidates.end(), name) != candidates.end();

@@ -15,7 +15,8 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-// A run file has some dozens of nodes. But an alias repeats a node, so a short text can stand for billions of nodes.
+// A run file has some dozens of nodes. A limit is needed because an alias repeats a node: a short text can stand for
+// billions of nodes.
 constexpr int max_nodes = 10000;
 constexpr int max_levels = 500;  // yaml-cpp's own limit; without it, an alias inside its own node would never end
 
@@ -81,7 +82,7 @@ class TreeBuilder {
   int level_ = 0;
 };
 
-/// Finds where a document's first value is; empty if the document has none.
+/// Finds the location of a document's first value; `mark` is empty if the document has none.
 class FirstValue final : public YAML::EventHandler {
  public:
   std::optional<YAML::Mark> mark;

@@ -16,7 +16,7 @@ namespace {
 
 using core::RowPiece;
 
-constexpr Index group_bytes = Index(64) << 20;  // bytes from one watchdog report to the next; a second on a slow disk
+constexpr Index group_bytes = Index(64) << 20;  // bytes read between two watchdog reports: a second on a slow disk
 
 /// Generates the rows of all pieces with all threads.
 void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {
@@ -167,7 +167,7 @@ core::RowSource::Ticket FileRows::start(core::StoredTensor tensor, std::vector<R
   try {
     read_rows(found->second, pieces, moved);
   } catch (...) {
-    note_done(moved, std::current_exception());  // a later wait() for this read must not wait for ever
+    note_done(moved, std::current_exception());  // otherwise a later wait() for this read would never return
     throw;
   }
   note_done(moved, nullptr);

@@ -1,5 +1,5 @@
-// Brings rows of tensors into memory: reads them from files, or generates them. A thread can read rows from files
-// before the kernel needs them.
+// Reads rows of tensors from files, or generates them. A separate thread can read rows from files before the kernel
+// needs them.
 #pragma once
 
 #include <condition_variable>
@@ -26,8 +26,8 @@ core::TensorId seed_of(core::StoredTensor tensor);
 /// The name of the dataset of q, k, v, dout or dlse in the input file. For dlse, input.dlse must be set.
 const std::string& dataset_of(const runfile::InputSettings& input, core::StoredTensor tensor);
 
-/// A dataset that only HDF5 can read: one that is chunked, compressed, compact, virtual, in other files, or in another
-/// byte order.
+/// A dataset that only HDF5 can read: it is chunked, compressed, compact or virtual, or its numbers are in other files
+/// or in another byte order.
 struct Hdf5Tensor {
   InspectedFile file;
   std::string dataset;
@@ -39,13 +39,13 @@ struct Hdf5Tensor {
 /// or the dataset has changed, if HDF5 fails, or if it reads a number that `tensor.layout` does not allow.
 void read_rows(const Hdf5Tensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// The origin of a tensor's rows: a file, or a seed.
+/// Where a tensor's rows come from: a file, or a seed.
 using RowOrigin = std::variant<RawTensor, Hdf5Tensor, SeededTensor>;
 
 /// Returns the origin of the rows of an input file's dataset. Local. Throws Error(failure).
 RowOrigin origin_of(const InspectedFile& file, const std::string& dataset);
 
-/// From now on, reading `origin` fails only for numbers that `wanted` does not allow.
+/// Changes `origin`: reading from it then fails only for numbers that `wanted` does not allow.
 void allow(RowOrigin& origin, Wanted wanted);
 
 /// Reads pieces, and returns when they are in memory. Call it on the thread that calls MPI and HDF5. Throws
@@ -86,7 +86,7 @@ class FileRows final : public core::RowSource {
   std::exception_ptr error_;  // the first error; later reads are skipped
   core::RowTraffic traffic_;
   bool stop_ = false;
-  std::thread thread_;  // not started if the system allows no more threads: start() then reads the rows
+  std::thread thread_;  // if the system allows no more threads, it is not started, and start() reads the rows
 };
 
 }  // namespace annulus::store

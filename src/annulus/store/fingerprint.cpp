@@ -26,8 +26,8 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ x >> 31;
 }
 
-/// The processor computes eight chains of multiplications at the same time. In one chain, each product waits for the
-/// product before it. With eight chains, the speed of memory is the limit.
+/// Number of chains of multiplications that the processor computes at the same time. In one chain, each product waits
+/// for the product before it. With eight chains, only the speed of memory limits the computation.
 constexpr std::size_t lanes = 8;
 using Lanes = std::array<std::uint64_t, lanes>;
 
@@ -36,12 +36,12 @@ void add_block(Lanes& state, const std::byte* block) {
   std::memcpy(words.data(), block, sizeof words);
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     state[lane] = (state[lane] ^ words[lane]) * 0x9e3779b97f4a7c15u;
-    state[lane] ^= state[lane] >> 32;  // because a product never carries high bits down to lower ones
+    state[lane] ^= state[lane] >> 32;  // because high bits of a factor do not change low bits of a product
   }
 }
 
-/// Returns what one line adds to the sum of fingerprint_at(). mixed(0) is 0, so a word of zeros adds 0. Factors are
-/// odd, so the sum always changes if one word changes.
+/// Returns what one line adds to the sum of fingerprint_at(). mixed(0) is 0, so a word of zeros adds 0. All factors are
+/// odd, so the sum always changes if exactly one word changes.
 std::uint64_t line_share(const std::byte* line, Index bytes, std::uint64_t position) {
   std::uint64_t sum = 0;
   const auto add = [&](Index at, std::size_t size) {
@@ -125,7 +125,7 @@ std::uint64_t fingerprint(const std::vector<Index>& numbers) {
 }
 
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line) {
-  constexpr Index few = Index(1) << 18;  // bytes: for fewer, starting more threads would take longer than the sum
+  constexpr Index few = Index(1) << 18;  // bytes: for fewer, to start threads would take longer than to sum up
   const auto share = [=](Index i) { return line_share(bytes + i * line, line, std::uint64_t(begin + i * line)); };
   if (count >= few) return sum_of("annulus::fingerprint_at", count / line, share);
   std::uint64_t sum = 0;

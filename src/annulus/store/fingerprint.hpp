@@ -13,8 +13,8 @@ namespace annulus::store {
 
 using core::Index;
 
-/// The rows of a tensor (B, S, ...) that a rank holds, as a contiguous array (B, rows, ...). The array has the rows
-/// interval by interval.
+/// The rows of a tensor (B, S, ...) that a rank holds, as a contiguous array (B, rows, ...). In the array, the rows of
+/// one interval follow those of the interval before.
 struct HeldRows {
   const void* host = nullptr;
   const std::vector<core::Interval>& rows;
@@ -29,15 +29,16 @@ struct HeldRows {
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
 /// Returns the size of a file and a fingerprint of 64 pieces of it, 4 KiB each: "12288 bytes, fingerprint 00c3...". Two
-/// files of one size that differ only elsewhere get the same text. Throws Error(failure) if it cannot be read. Local.
+/// files of the same size that differ only between these pieces get the same text. Throws Error(failure) if it cannot
+/// be read. Local.
 std::string sample_of(const std::string& file);
 
 /// The fingerprint of numbers that are the same on every rank.
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 
-/// Sums up hash(word) * factor(position of the word) over the 8-byte words of `bytes`: `count` bytes that belong at
-/// byte `begin` of a file. Every `line` bytes form a line, and no word crosses the end of a line. If a file is cut
-/// between two lines, the sums of its pieces add up to the sum of the file. A word of zeros adds 0. Local.
+/// Returns the sum of hash(word) * factor(position of the word) over the 8-byte words of `bytes`, which are `count`
+/// bytes from byte `begin` of a file. Every `line` bytes form a line, and no word crosses the end of a line. If a file
+/// is cut between two lines, the sums of its pieces add up to the sum of the file. A word of zeros adds 0. Local.
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line);
 
 /// Returns what a part adds to the fingerprint of matrix number `matrix`. The sum over all parts does not depend on how

@@ -11,8 +11,8 @@ namespace {
 
 using core::Index;
 
-/// Finds the first number that is NaN or infinite: its exponent bits are all ones. The test on bits is the same for all
-/// four types, and the compiler can vectorise it.
+/// Finds the first number that is NaN or infinite, which means that its exponent bits are all ones. The same test on
+/// bits serves all four types, and the compiler can vectorise it.
 template <class Bits, class Stored>
 std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent) {
   static_assert(sizeof(Bits) == sizeof(Stored));
@@ -29,8 +29,8 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
   return std::nullopt;
 }
 
-/// The largest absolute value. Compares the bits without the sign: these bits have the same order as the values, and
-/// the compiler can vectorise the comparison.
+/// The largest absolute value. Compares the bits without the sign, because they have the same order as the absolute
+/// values, and the compiler can vectorise the comparison.
 template <class Bits, class Stored>
 double largest(const Stored* numbers, Index count, Bits) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
@@ -57,8 +57,8 @@ auto with_stored(const void* numbers, core::DType type, Visit&& visit) {
   }
 }
 
-/// Calls visit(vector, how many numbers, how many were visited before) for every vector of spacing.numbers numbers, or
-/// once for all numbers if nothing lies between the vectors. Stops when visit() returns true.
+/// Calls visit(vector, count, before) for every vector of spacing.numbers numbers, or once for all numbers if nothing
+/// lies between the vectors. `before`: how many numbers were visited before. Stops when visit() returns true.
 template <class Visit>
 void for_each_vector(const void* numbers, core::DType type, Index count, const Spacing& spacing, const Visit& visit) {
   const auto [each, apart] = spacing.numbers < spacing.apart ? spacing : Spacing{count, count};
@@ -72,7 +72,8 @@ void for_each_vector(const void* numbers, core::DType type, Index count, const S
 
 std::string NonFinite::expected() const {
   if (missing_by.empty()) return "expected finite numbers";
-  return fmt::format("which stands for a missing number by its attribute {}; expected a number everywhere", missing_by);
+  return fmt::format("which stands for a missing number according to its attribute {}; expected a number everywhere",
+                     missing_by);
 }
 
 std::optional<NonFinite> find_missing(const void* numbers, core::DType type, Index count,
@@ -108,7 +109,7 @@ double largest_magnitude(const void* numbers, core::DType type, Index count, con
   double most = 0;
   for_each_vector(numbers, type, count, spacing, [&](const void* vector, Index each, Index) {
     const double here = with_stored(vector, type, [&](auto* stored, auto bits) { return largest(stored, each, bits); });
-    most = std::max(here, most);  // if `here` is NaN, `most` becomes NaN, too
+    most = std::max(here, most);
     return false;
   });
   return most;

@@ -16,14 +16,14 @@ namespace annulus::store {
 struct NonFinite {
   core::Index index = 0;
   double value = 0;
-  std::string missing_by{};  ///< the attribute that says that this number means "missing"; empty: it is NaN or infinite
+  std::string missing_by{};  ///< the attribute that defines this number as "missing"; empty: it is NaN or infinite
 
-  /// Returns the end of a message, which says what should be there instead: "expected finite numbers".
+  /// Returns the end of a message, which says what the array should have instead: "expected finite numbers".
   std::string expected() const;
 };
 
 /// Selects the numbers to check: the first `numbers` of every `apart` numbers, or all if `numbers` and `apart` are
-/// equal. NonFinite::index counts only the numbers to check.
+/// equal. NonFinite::index does not count the other numbers.
 /// Worked example: a row has 192 numbers of k, then 128 of v. {128, 320} and a pointer to the first v check v only.
 struct Spacing {
   core::Index numbers = 0, apart = 0;

@@ -10,7 +10,7 @@
 namespace annulus::store {
 namespace {
 
-/// Numbers that one thread makes in one call, and the index of the first of them in host memory.
+/// A range of numbers that one thread makes in one call. `to`: index of the first of them in host memory.
 struct Piece {
   core::Interval numbers;
   Index to = 0;
@@ -47,7 +47,7 @@ void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::v
     core::fill_normals(normals, piece.numbers,
                        static_cast<std::byte*>(host) + piece.to * Index(core::bytes_of(tensor.type)));
   };
-  constexpr Index at_once = 256;  // pieces of at most 65536 numbers: they take at most a second on one thread
+  constexpr Index at_once = 256;  // pieces between two watchdog reports: at most a second on one thread
   for (Index first = 0; first < Index(pieces.size()); first += at_once) {
     const Index end = std::min(first + at_once, Index(pieces.size()));
     core::for_each_on_host("annulus::generate", first, end, fill_piece);

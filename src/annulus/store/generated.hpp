@@ -11,9 +11,9 @@ namespace annulus::store {
 
 using core::Index;
 
-/// A tensor (B, S, row_numbers) of `type` from a seed. Each number is the standard normal number that
+/// A tensor (B, S, row_numbers) of `type` that is made from a seed. Each number is the standard normal number that
 /// core/random.hpp defines for its linear index in the whole tensor, times `scale`, which is rounded to float32. A
-/// matrix of n rows is (1, n, columns).
+/// matrix of n rows is a tensor (1, n, columns).
 struct GeneratedTensor {
   core::TensorId id = core::TensorId::q;
   core::DType type = core::DType::float32;

@@ -1,4 +1,4 @@
-// An HDF5 file that a run reads. Rank 0 checks it, every rank reads it.
+// An HDF5 file that a run reads. Rank 0 checks the file, and every rank reads it.
 //
 // In each call, each rank opens and closes the file on its own. So no rank waits for another rank to close the file.
 #pragma once
@@ -13,15 +13,15 @@
 
 namespace annulus::store {
 
-/// The content of an input file, as its datasets describe it together.
+/// What all datasets of an input file together say about its content.
 struct FileContents {
   core::Shape shape;                              ///< its rows are the rows of k and v
   core::DType type = core::DType::float32;        ///< type of all tensors except dlse
   core::AxisOrder order = core::AxisOrder::bshd;  ///< from input.axes or the file; otherwise bshd
   Index width = 0;                                ///< E, how many numbers a row of x has; only for a layer
   Index query_rows = 0;                           ///< Sq, the number of rows of q, dout and dlse; for a layer S
-  /// From input.documents, or from input.lengths if input.lengths applies to q. If it does, all batch entries lie end
-  /// to end, as one sequence of B S rows. {0, S} if the documents come from neither.
+  /// From input.documents, or from input.lengths if that applies to q. In the second case, all batch entries lie end to
+  /// end, as one sequence of B S rows. {0, S} if neither defines documents.
   pattern::Documents documents;
   /// The rows of k and v that exist, for each batch entry. Empty unless input.lengths applies only to k and v.
   std::vector<core::Interval> key_ranges = {};
@@ -61,8 +61,8 @@ class InputFile {
 };
 
 /// Checks the file, and whether its datasets q, k, v (documents, sink; with `gradients` also dout and dlse) fit each
-/// other. Collective. Throws the same Error(failure) on every rank. The message says file, dataset, what was found and
-/// what was expected.
+/// other. Collective. Throws the same Error(failure) on every rank. The message names file and dataset, and says what
+/// was found and what was expected.
 InputFile tensor_file(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients = false);
 
 /// Selects the tensors that a run of a layer reads in addition to x.
@@ -74,7 +74,7 @@ struct LayerExtras {
 /// (B, S, E). Collective. Throws the same errors as tensor_file().
 InputFile layer_file(const runfile::Settings& settings, LayerExtras extras, const comm::Communicator& comm);
 
-/// Reads this rank's parts of matrices; a NaN or infinity is an error. Collective: every rank names the same datasets.
+/// Reads this rank's parts of matrices. NaN and infinity are errors. Collective: every rank names the same datasets.
 /// Throws the same errors as InputFile::read().
 void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 

@@ -1,5 +1,5 @@
 // The state of a tensor file when it was first checked. A run opens the file again for each group of datasets, perhaps
-// hours later. Another program may have replaced the file, so the run compares the file with this state each time.
+// hours later. Another program may have replaced the file by then, so the run compares it with this state each time.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace annulus::store {
 using core::Index;
 
 /// The file that a path leads to, and its state from stat(2). The time of the last status change (ctime) is left out,
-/// because links and permissions may change while the file is read. Every write to the file changes `modified`, too.
+/// because links and permissions may change while the file is read, and every write changes `modified`, too.
 struct FileState {
   Index device = 0;
   Index inode = 0;
@@ -25,12 +25,12 @@ struct FileState {
   bool operator==(const FileState&) const = default;
 };
 
-/// Looks up the state on this rank alone. Throws Error(failure) if there is no such file, if it cannot be read, or if
-/// it is not a regular file (a folder, a pipe).
+/// Looks up the state on this rank alone. Throws Error(failure) if there is no such file, if this process may not read
+/// it, or if it is not a regular file (but a folder or a pipe).
 FileState state_of(const std::string& path);
 
 /// Each rank looks up the file, which must have the size and time that rank 0 sees. Device and inode may differ between
-/// hosts, because each host has mounted the file system itself, or has a copy. Collective. Throws the same
+/// hosts, because each host mounts the file system itself, or has a copy of the file. Collective. Throws the same
 /// Error(failure) on every rank.
 FileState agreed_state(const std::string& path, const comm::Communicator& comm);
 
@@ -41,7 +41,7 @@ void check_unchanged(const std::string& path, const FileState& seen);
 struct DatasetInfo {
   /// Special values of `offset`.
   static constexpr Index not_known = -2;  ///< not looked up yet
-  static constexpr Index by_hdf5 = -1;    ///< only HDF5 can read it: chunked, compressed, in another byte order or file
+  static constexpr Index by_hdf5 = -1;    ///< only HDF5 can read the numbers (see Hdf5Tensor in file_rows.hpp)
 
   std::vector<Index> extents;  ///< in the file's order of axes
   NumberType type = core::DType::float32;
@@ -49,12 +49,12 @@ struct DatasetInfo {
   Index offset = not_known;   ///< byte of the file at which the numbers begin; from there they are contiguous
   MissingValues missing{};    ///< reading one of these numbers is an error
   Index first_row = 0;        ///< the row of the sequence that is the dataset's row 0: q may have fewer rows than k
-  bool has_all_rows = false;  ///< InspectedFile::left_out does not apply to the dataset
+  bool has_all_rows = false;  ///< all its rows exist: InspectedFile::left_out does not apply to the dataset
 };
 
 struct InspectedFile {
   std::string path;
-  FileState state;                              ///< as this rank sees it
+  FileState state;                              ///< the file's state as this rank sees it
   std::map<std::string, DatasetInfo> datasets;  ///< the datasets that the run reads, by name
   /// Batch entries lie end to end, as one sequence: row S of the file is row 0 of entry 1.
   bool is_end_to_end = false;
@@ -79,8 +79,8 @@ struct InspectedFile {
   bool has_left_out(const DatasetInfo& info) const {
     return info.extents.size() >= 3 && !info.has_all_rows && !left_out.empty() && left_out.back().end > info.first_row;
   }
-  /// The missing values to look for in memory after reading. Leaves out the value 0 if memory holds zeros for rows that
-  /// do not exist, because these zeros are no errors.
+  /// The missing values that a check after reading looks for. Leaves out the value 0 if memory holds zeros for rows
+  /// that do not exist, because these zeros are no errors.
   MissingValues missing_after_reading(const DatasetInfo& info) const;
 };
 

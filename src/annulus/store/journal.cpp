@@ -21,7 +21,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-// Positions of the locked bytes, far after the end of any journal.
+// Positions of the bytes that are locked: far after the end of any journal, so no byte of its text is locked.
 constexpr long long turn_byte = 1LL << 60, completion_byte = turn_byte + 1;
 long long byte_of(std::uint64_t owner) { return (1LL << 61) + (long long)(owner >> 16); }
 
@@ -42,8 +42,8 @@ std::optional<std::string> without_checksum(const std::string& text) {
   return line;
 }
 
-/// True if a text begins like "<checksum> head {". A shorter or empty text may be only the beginning of this, because a
-/// process that was killed may have written no more.
+/// True if a text begins like "<checksum> head {". A text may also be only the beginning of this, or empty, because a
+/// process may be killed before it has written more.
 bool begins_like_journal(const std::string& text) {
   const std::string rest = " head {";
   for (std::size_t i = 0; i < std::min(text.size(), 8 + rest.size()); ++i) {
@@ -95,7 +95,7 @@ void Journal::read_new() {
   const std::size_t first = text.find('\n');
   if (read_ == 0 && first != std::string::npos && !without_checksum(text.substr(0, first))) {
     fail(ErrorKind::failure,
-         "{}: is damaged: its first line does not have its checksum, so it is not known which units are finished. "
+         "{}: is damaged: the checksum of its first line is wrong, so it is not known which units are finished. "
          "Remove it, and the .part file beside it, to begin anew",
          path_);
   }
@@ -232,7 +232,7 @@ Journal::Lock::Lock(Journal& journal) : journal_(journal) {
   if (!journal.is_there()) {
     fail(ErrorKind::failure, "{}: the journal of this run was removed or replaced meanwhile", journal.path_);
   }
-  // Another launch may have begun the journal anew after this process opened and read it, and before this lock.
+  // After this process opened and read the journal, and before it got the lock, another launch may have emptied it.
   if (journal.self_ == 0) journal.forget();
   struct stat about {};
   if (fstat(journal.file_.id(), &about) == 0 && Index(about.st_size) < journal.read_) {
@@ -245,12 +245,12 @@ Journal::Lock::Lock(Journal& journal) : journal_(journal) {
 void Journal::Lock::write(const std::string& line) {
   struct stat about {};
   if (fstat(journal_.file_.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", journal_.path_, std::strerror(errno));
-  // If the last line is incomplete (a killed process, a full disk), ends it first: readers ignore an incomplete line.
+  // If the last line is incomplete (a process was killed, or the disk was full), ends it first. Readers ignore it.
   const std::string text = (Index(about.st_size) > journal_.read_ ? "\n" : "") + with_checksum(line);
   const int code = write_all(journal_.file_, text.data(), text.size(), about.st_size);
   if (code != 0) {
     (void)!ftruncate(journal_.file_.id(), about.st_size);
-    fail(ErrorKind::failure, "{}: writing failed: {}; what is finished stays so, run again to go on", journal_.path_,
+    fail(ErrorKind::failure, "{}: writing failed: {}; finished units are kept, run again to continue", journal_.path_,
          std::strerror(code));
   }
   journal_.read_new();

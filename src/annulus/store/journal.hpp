@@ -3,16 +3,16 @@
 // also protects the output: while a process that has signed on (line `owner`) lives, no other run makes the file.
 //
 //   head {...}             what is computed: settings, input, version, and how the work is cut into units
-//   making                 a launch lays out the part file; a part file that exists from now on belongs to this journal
+//   making                 a launch lays out the part file; a part file made after this line belongs to this journal
 //   part {...}             the layout of the part file (PartLayout in part_file.hpp)
 //   owner ID LAUNCH PROCESS ABOUT
 //                          a process signs on; while it lives, it locks a byte whose position follows from ID
-//   claim PHASE UNIT ID    owner ID works on this unit; units of a phase read what units of earlier phases have written
+//   claim PHASE UNIT ID    owner ID works on this unit; it may read what units of earlier phases have written
 //   check PHASE UNIT TEXT  the checksums of what the unit has written (unit_checks.hpp)
-//   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is what else
-//                          later launches must know about the unit
+//   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is everything
+//                          else that later launches must know about the unit
 //   again PHASE UNIT       the unit's numbers have changed on disk: it and all units of later phases are not finished
-//   stop LAUNCH            the processes of this launch shall take no more units
+//   stop LAUNCH            the processes of this launch must begin no more units
 //   record                 from now on, HDF5 may add the record to the part file
 //
 // Each line begins with a checksum of its text, so readers ignore a line that a killed process left incomplete.
@@ -37,7 +37,7 @@ struct JournalOwner {
   std::uint64_t id = 0;
   std::uint64_t launch = 0;
   std::string about;      ///< "process 4711 on n7, started ..."
-  std::string process{};  ///< from this_process()
+  std::string process{};  ///< name of the process, from this_process()
 };
 
 struct Unit {
@@ -48,8 +48,8 @@ struct Unit {
 
 class Journal {
  public:
-  /// Opens the journal at `path`, or makes an empty one; does not follow a link. Throws Error(failure) if something
-  /// that is no journal has this path.
+  /// Opens the journal at `path`, or makes an empty one; does not follow a link. Throws Error(failure) if `path` leads
+  /// to something that is not a journal.
   explicit Journal(const std::string& path);
 
   /// Reads an existing journal. Empty if there is none, or if its line head or part is missing. Makes no file. Throws
@@ -60,19 +60,21 @@ class Journal {
   bool is_empty() const { return head_.empty() || part_.empty(); }  ///< the line head or the line part is missing
   const std::string& head() const { return head_; }
   const std::string& part() const { return part_; }
-  bool is_making() const { return making_; }        ///< has the line making
-  bool has_locks() const { return locks_; }         ///< the file system supports locks
-  bool is_recording() const { return recording_; }  ///< has the line record
+  bool is_making() const { return making_; }        ///< true if it has the line making
+  bool has_locks() const { return locks_; }         ///< true if the file system supports locks
+  bool is_recording() const { return recording_; }  ///< true if it has the line record
   /// ABOUT of a living process that works on the output in a launch other than `launch`; empty if there is none. If the
-  /// file system has no locks, this may be a dead process of another machine: only that machine knows whether it lives.
+  /// file system has no locks, the process may be a dead one of another machine: only that machine knows if it lives.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
   /// Returns the end of a message that names a worker(): it says what to do if that process is gone. Empty if the file
   /// system has locks.
   std::string if_gone(const std::string& part_file) const;
-  /// For file systems without locks: ABOUT of another process that works on the output and lives on this machine.
+  /// For file systems without locks: ABOUT of another living process of this machine that works on the output; empty if
+  /// there is none.
   std::optional<std::string> neighbour() const;
 
-  /// Locks the journal while this object lives. The constructor also reads all that other processes have written.
+  /// Locks the journal while this object lives. The constructor also reads everything that other processes have
+  /// written.
   class Lock {
    public:
     /// Throws Error(failure) if the journal was removed, replaced or cut short since it was opened.
@@ -105,8 +107,8 @@ class Journal {
   bool is_claimed(const Unit& unit) const;
   bool is_stopped(std::uint64_t launch) const { return stopped_.contains(launch); }
 
-  /// Claims the completion of the file for this process, until the journal is closed. False if another process has
-  /// claimed it.
+  /// Reserves the completion of the file for this process, until the journal is closed. False if another process has
+  /// reserved it.
   bool take_completion();
 
   /// Removes the file of the journal. Call it when the run has ended, so that another run can make this output.
@@ -117,7 +119,7 @@ class Journal {
  private:
   Journal(const std::string& path, Descriptor file);
   void read_new();
-  void forget();  // forgets all that was read
+  void forget();  // forgets everything that was read
   void take(const std::string& line);
 
   std::string path_;
@@ -129,7 +131,7 @@ class Journal {
   bool recording_ = false;
   std::map<std::uint64_t, JournalOwner> owners_;
   std::map<Unit, std::uint64_t> claims_;
-  std::map<Unit, std::string> done_;  // with their notes
+  std::map<Unit, std::string> done_;  // finished units with their notes
   std::map<Unit, std::string> checks_;
   std::set<std::uint64_t> stopped_;
   std::uint64_t self_ = 0;

@@ -9,8 +9,8 @@
 namespace annulus::store {
 
 /// Parses JSON. For text that is not JSON, or that has more levels than any JSON that this program writes, returns a
-/// value for which is_discarded() is true. The limit is needed because functions that walk through values recurse once
-/// for each level, and a text of some megabytes can have millions of levels.
+/// value for which is_discarded() is true. Levels are limited because functions that visit all values call themselves
+/// once for each level, and a text of some megabytes can have millions of levels.
 inline nlohmann::ordered_json parse_json(const std::string& text) {
   constexpr int most_levels = 64;
   int deepest = 0;
@@ -25,7 +25,7 @@ inline nlohmann::ordered_json parse_json(const std::string& text) {
 }
 
 /// Returns `json`. Throws an exception of the JSON library if a number in it is not a whole number of 64 bits. Call it
-/// before numbers are converted: to convert 1e300 to an Index would be undefined behaviour.
+/// before numbers are converted to Index, because the conversion of 1e300, for example, is undefined behaviour.
 inline const nlohmann::ordered_json& whole_numbers(const nlohmann::ordered_json& json) {
   if (json.is_number()) json.get_ref<const nlohmann::ordered_json::number_integer_t&>();
   if (json.is_structured()) {
@@ -34,8 +34,8 @@ inline const nlohmann::ordered_json& whole_numbers(const nlohmann::ordered_json&
   return json;
 }
 
-/// The text of `json`, on one line if `indent` is -1. Names of folders need not be UTF-8, but JSON must be. So U+FFFD
-/// replaces each byte that is not UTF-8.
+/// The text of `json`, on one line if `indent` is -1. JSON must be UTF-8, but names of folders need not be. So U+FFFD
+/// replaces each byte that is not valid UTF-8.
 inline std::string text_of(const nlohmann::ordered_json& json, int indent = -1) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -10,7 +10,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-/// A weight of a layer: the names of its axes and, once the sizes are known, its extents.
+/// A weight that a layer needs: its key in the run file, its dataset, the names of its axes, and its extents.
 struct WantedWeight {
   const char* key;
   std::string dataset;

@@ -17,10 +17,10 @@ struct MatrixPart {
   Rectangle part;  ///< must be inside `kept`; empty: this rank reads or writes nothing
   Rectangle kept;
   void* host = nullptr;
-  std::optional<NumberType> type{};  ///< for writing: type in memory; empty: the dataset's type
+  std::optional<NumberType> type{};  ///< only for writing: the type in memory; empty: the dataset's type
 };
 
-/// The part as a piece of a tensor with one batch entry, in which each column is a head with one number.
+/// Returns the part as a piece of a tensor with one batch entry, in which each column is a head with one number.
 /// `number_bytes`: bytes of a number in memory.
 inline core::RowPiece piece_of(const MatrixPart& matrix, core::Index number_bytes) {
   const Rectangle &part = matrix.part, &kept = matrix.kept;

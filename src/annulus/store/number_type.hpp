@@ -25,7 +25,7 @@ class NumberType {
   std::optional<core::DType> dtype_;
 };
 
-/// Functions that move numbers treat int64 as float64, which also has 8 bytes: they copy int64 without conversion.
+/// The type under which functions that move numbers copy int64 without conversion: float64 has 8 bytes, too.
 inline constexpr core::DType bits_of_int64 = core::DType::float64;
 
 constexpr std::size_t bytes_of(NumberType type) { return type.dtype() ? core::bytes_of(*type.dtype()) : 8; }

@@ -19,6 +19,7 @@ using core::ErrorKind;
 using core::fail;
 using core::Interval;
 
+/// An id that is never 0, and is below 2^62, so that it can be sent as an Index.
 std::uint64_t random_id() { return (std::stoull(random_digits(), nullptr, 16) >> 2) | 1; }
 
 /// "process 4711 on n7, rank 0 of 2, since 2026-11-21 12:00:00 UTC".
@@ -135,11 +136,11 @@ bool OutputFile::lay_out(const MayContinue& may_continue) {
   return sign_on();
 }
 
-/// Makes everything anew. Call it if no unit is finished and no process works on the file.
+/// Makes the journal and the part file anew. Call it if no unit is finished and no process works on the file.
 void OutputFile::begin(Journal::Lock& lock) {
   if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
   try {
-    discard(part_path_, *journal_);  // before begin_anew(): only the old journal says that this file can be removed
+    discard(part_path_, *journal_);  // before begin_anew(): only the old journal says that this file may be removed
     check_can_be_made(final_path_, plan_.where.overwrite);
     lock.begin_anew();
     lock.write("head " + plan_.head);
@@ -198,7 +199,7 @@ void OutputFile::write_parts(const std::vector<MatrixPart>& parts,
 }
 
 void OutputFile::publish(const Record& record) {
-  struct ReleaseGuards {  // for ranks other than 0: only rank 0 renames, keeps or removes files, even after an error
+  struct ReleaseGuards {  // not on rank 0, which alone renames, keeps or removes files, even after an error
     OutputFile& file;
     ~ReleaseGuards() {
       if (file.comm_.is_root()) return;

@@ -3,7 +3,7 @@
 // Rank 0 lays out NAME.part before anything is computed (part_file.hpp), and every rank writes its rows to it. At the
 // end every rank flushes and closes NAME.part; rank 0 adds the record and renames it to NAME. Meanwhile NAME.journal
 // (journal.hpp) says which processes make the file. No other run makes the file while one of these processes lives.
-// After that, the next run makes the file anew, or continues it.
+// When all of them have ended, the next run makes the file anew, or continues it.
 #pragma once
 
 #include <functional>
@@ -25,9 +25,9 @@ struct OutputPlan {
   OutputTarget where;
   std::vector<PartTensor> tensors;
   std::string head = whole_head;  ///< text of the journal's line `head`: what is computed
-  bool keeps_units = false;       ///< if a launch ends early, its finished units are kept for a later launch
+  bool keeps_units = false;       ///< true: if a launch ends early, a later launch continues after its finished units
 };
-/// A plan for a file that one launch makes, and whose numbers have the same type in memory as in the file.
+/// Returns a plan for a file that one launch makes, and whose numbers have the same type in memory as in the file.
 OutputPlan output_plan(const OutputTarget& where, const std::vector<TensorSpec>& tensors);
 
 class OutputFile : public RowWriter {

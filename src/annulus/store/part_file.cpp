@@ -23,10 +23,10 @@ using core::ErrorKind;
 using core::fail;
 using Json = nlohmann::ordered_json;
 
-constexpr Index alignment = 4096;  // bytes; alignment of scratch tensors, and of the blocks of HDF5's own bytes
+constexpr Index alignment = 4096;  // bytes; of scratch tensors, and the size of blocks in which HDF5's bytes are noted
 
-/// Returns the byte range of the numbers of each dataset in the top group: of tensors and of scales, whose space stays
-/// empty.
+/// Returns the byte ranges of the numbers of all datasets in the top group: tensors and dimension scales, whose numbers
+/// are never written.
 std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
   std::vector<std::string> names;
   const auto note = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
@@ -60,10 +60,10 @@ std::string from_hex(const std::string& hex) {
   return bytes;
 }
 
-/// Notes the blocks of a range that contain bytes other than 0. Datasets that start at multiples of a megabyte leave
-/// large gaps, which need not be noted.
-void note_written(const Descriptor& file, const std::string& path, core::Interval range,
-                  std::vector<PartLayout::Bytes>& noted) {
+/// Notes the blocks of a range that contain bytes other than 0. Between datasets that start at multiples of a megabyte
+/// there are large gaps of zeros, which need not be noted.
+void note_blocks(const Descriptor& file, const std::string& path, core::Interval range,
+                 std::vector<PartLayout::Bytes>& noted) {
   for (Index begin = range.begin; begin < range.end; begin += alignment) {
     const Index count = std::min(alignment, range.end - begin);
     std::string bytes(std::size_t(count), '\0');
@@ -92,7 +92,7 @@ PartLayout found_layout(const Descriptor& file, const std::string& path, const s
   std::vector<core::Interval> numbers = number_ranges(open, path);
   numbers.push_back({layout.bytes, layout.bytes});
   for (const core::Interval& range : numbers) {
-    note_written(file, path, {end, std::max(end, range.begin)}, layout.bookkeeping);
+    note_blocks(file, path, {end, std::max(end, range.begin)}, layout.bookkeeping);
     end = std::max(end, range.end);
   }
   return layout;
@@ -104,8 +104,8 @@ Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
   if (hints.empty()) return Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   if (path.find(':') != std::string::npos) {
     fail(ErrorKind::failure,
-         "{}: output.hints cannot be used with a path that has a colon in it: MPI-IO takes what stands before it for "
-         "the name of a file system; leave output.hints out, or choose another path",
+         "{}: output.hints cannot be used with a path that has a colon in it: MPI-IO would take the part before it "
+         "for the name of a file system; leave output.hints out, or choose another path",
          path);
   }
   comm::make_file(path, hints);
@@ -136,8 +136,8 @@ PartLayout PartLayout::parse(const std::string& text, const std::string& journal
     return layout;
   } catch (const std::exception& error) {
     fail(ErrorKind::failure,
-         "{}: the layout of the .part file that it has is damaged ({}): {}; begin anew with annulus run --restart",
-         journal, error.what(), text.substr(0, 60));
+         "{}: the layout of the .part file in it is damaged ({}): {}; begin anew with annulus run --restart", journal,
+         error.what(), text.substr(0, 60));
   }
 }
 
@@ -180,20 +180,20 @@ PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTe
   for (const PartTensor& tensor : tensors) {
     const TensorSpec& spec = tensor.spec;
     const auto offset = layout_.offsets.find(spec.name);
-    core::require(offset != layout_.offsets.end(), [&] { return path_ + ": no place for " + spec.name; });
+    core::require(offset != layout_.offsets.end(), [&] { return path_ + ": its layout lacks " + spec.name; });
     if (tensor.is_scratch && has_scratch) bytes_ = std::max(bytes_, offset->second + bytes_of(spec));
     seen.datasets[spec.name] = {spec.extents, spec.type, spec.order, offset->second};
-    RawTensor& place = tensors_[spec.name];
-    place.layout = layout_of(seen, spec.name);
-    place.layout.memory = tensor.memory;
-    place.layout.is_finite = false;
+    RawTensor& raw = tensors_[spec.name];
+    raw.layout = layout_of(seen, spec.name);
+    raw.layout.memory = tensor.memory;
+    raw.layout.is_finite = false;
   }
   reopen();
 }
 
 void PartFile::reopen() {
   file_ = std::make_shared<Descriptor>(path_, O_RDWR | O_NOFOLLOW);
-  for (auto& [name, place] : tensors_) place.file = file_;
+  for (auto& [name, raw] : tensors_) raw.file = file_;
   check(*file_, bytes_);
 }
 
@@ -205,7 +205,7 @@ const RawTensor& PartFile::place(const std::string& dataset) const {
 
 /// Throws if `file` is not the file that was laid out, if the path leads to another file, or if `file` is too short.
 void PartFile::check(const Descriptor& file, Index bytes) const {
-  const comm::BlockingScope inside("the look at " + path_);
+  const comm::BlockingScope inside("the check of " + path_);
   struct stat about {};
   if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path_, std::strerror(errno));
   if (Index(about.st_ino) != layout_.inode) {
@@ -276,7 +276,7 @@ std::vector<std::string> PartFile::changed(const UnitChecks& checks) const {
         at += one.count * one.pitch;
       }
       {
-        const comm::BlockingScope inside("the reading of what is finished in " + path_);
+        const comm::BlockingScope inside("the reading of finished units in " + path_);
         read_rows(from, group, traffic);
       }
       for_each_stretch(from.layout, group, [&](Index begin, const std::byte* some, Index count) {
@@ -311,13 +311,13 @@ void PartFile::flush() const {
 
 void PartFile::close() {
   flush();
-  for (auto& [name, place] : tensors_) place.file = nullptr;
+  for (auto& [name, raw] : tensors_) raw.file = nullptr;
   const std::shared_ptr<Descriptor> last = std::move(file_);
   if (last.use_count() == 1) flush_and_close(*last, path_);  // otherwise a FileRows still reads from the file
 }
 
 void PartFile::undo_record(const Descriptor& file) const {
-  const comm::BlockingScope inside("the look at " + path_);
+  const comm::BlockingScope inside("the restoring of the layout of " + path_);
   check(file, layout_.bytes);
   for (const PartLayout::Bytes& one : layout_.bookkeeping) {
     const int code = write_all(file, one.bytes.data(), one.bytes.size(), one.begin);

@@ -1,4 +1,4 @@
-// NAME.part: an HDF5 file while it is made, perhaps unit by unit and by several launches.
+// NAME.part: an HDF5 file that is being made, perhaps unit by unit and by several launches.
 //
 // On rank 0, HDF5 lays the file out, with space for all numbers. Rank 0 flushes it to disk and closes it. Then every
 // rank writes its numbers to their positions in the file, without HDF5. HDF5 opens the file again only when all numbers
@@ -26,12 +26,13 @@ struct PartTensor {
   bool is_scratch = false;
 };
 
-/// The layout of a part file: all that is needed to open the file, and to undo what HDF5 does when it adds the record.
+/// The layout of a part file: everything that is needed to open the file, and to undo what HDF5 changes in it when it
+/// adds the record.
 struct PartLayout {
   Index inode = 0;
   Index bytes = 0;                       ///< size of the layout; scratch tensors come after it
   std::map<std::string, Index> offsets;  ///< position of each tensor in bytes, by name
-  /// Bytes from byte `begin` of the file, as they were laid out. They are HDF5's own bytes, not numbers of datasets.
+  /// HDF5's own bytes (no numbers of datasets), as they were laid out; `begin` is the first one's position in the file.
   struct Bytes {
     Index begin = 0;
     std::string bytes;
@@ -58,7 +59,7 @@ class PartFile final : public core::RowSink {
   PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch);
 
   /// Writes rows of a tensor on this rank alone, while other ranks write other rows. Bytes that do not fill a block of
-  /// the file (shared_blocks.hpp) stay in memory until write_borders(), because other ranks may write to that block.
+  /// the file (shared_blocks.hpp) are kept in memory until write_borders(), as other ranks may write to the same block.
   void write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) override;
   core::RowTraffic traffic() const override { return traffic_; }
   /// Writes and flushes the bytes that write() has kept. Call it only while this process has the journal's lock, so
@@ -99,9 +100,9 @@ class PartFile final : public core::RowSink {
 
   std::string path_;
   PartLayout layout_;
-  Index bytes_ = 0;  // smallest valid size of the file, until publish()
+  Index bytes_ = 0;  // until publish(), the file must have at least this many bytes
   std::shared_ptr<Descriptor> file_;
-  std::map<std::string, RawTensor> tensors_;  // by name of the dataset
+  std::map<std::string, RawTensor> tensors_;  // key: name of the dataset
   std::vector<Border> borders_;
   UnitChecks checks_;
   core::RowTraffic traffic_;

@@ -16,7 +16,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-constexpr Index window_bytes = Index(4) << 20;  // one call reads or writes this much if rows are scattered
+constexpr Index window_bytes = Index(4) << 20;  // if rows are scattered, one call reads or writes about this much
 constexpr Index gap_bytes = Index(8) << 10;     // two pages: reading a gap of this size costs less than another call
 constexpr Index call_bytes = Index(64) << 20;   // one call writes at most this much: it takes a second on a slow disk
 
@@ -29,8 +29,8 @@ void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset)
        done < 0 ? std::strerror(errno) : "the file ends there");
 }
 
-/// If memory has no gaps between the runs, checks all of them in one call. If it has gaps, or a number is bad, checks
-/// run by run, and finds the index of the bad number.
+/// If there are no gaps between the runs in memory, checks all of them in one call. If there are gaps, or a number is
+/// bad, checks run by run, and finds the index of the bad number.
 void check_runs(const RowLayout& layout, const RowRuns& runs) {
   if (runs.memory_step == runs.numbers * Index(core::bytes_of(layout.memory)) &&
       !find_unwanted(layout, runs.memory, runs.numbers * runs.count)) {
@@ -45,7 +45,8 @@ void check_runs(const RowLayout& layout, const RowRuns& runs) {
   }
 }
 
-/// `whole` gets the runs whose bytes are contiguous, and the same in the file and in memory.
+/// Puts runs whose bytes are contiguous and equal in the file and in memory into `whole`, and all others into
+/// `scattered`.
 void split(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, std::vector<RowRuns>& whole,
            std::vector<RowRuns>& scattered) {
   for (const core::RowPiece& piece : pieces) {

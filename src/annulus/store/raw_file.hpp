@@ -22,7 +22,7 @@ struct RawTensor {
 RowLayout layout_of(const InspectedFile& seen, const std::string& dataset);
 
 /// Opens the file of a dataset whose bytes in the file are contiguous and the same as in memory, and checks that the
-/// file has not changed. Empty if only HDF5 can read the dataset. If `seen` does not say whether this is so, asks HDF5.
+/// file has not changed. Empty if only HDF5 can read the dataset. If `seen` does not say which it is, asks HDF5.
 /// Local. Throws Error(failure).
 std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset);
 
@@ -33,12 +33,12 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
 /// A function that gets `count` bytes that belong at byte `begin` of the file.
 using VisitBytes = std::function<void(Index begin, const std::byte* bytes, Index count)>;
 /// Calls `visit` with the bytes of the pieces, converted to the file's type. The bytes of one call are contiguous in
-/// the file. If the bytes were copied to a buffer, they are some MiB at most. Throws Error(failure) if a number does
-/// not fit.
+/// the file. If bytes have to be copied to a buffer first, a call has at most a few MiB. Throws Error(failure) if a
+/// number does not fit the file's type.
 void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, const VisitBytes& visit);
 
-/// Writes bytes of a tensor in several calls. Between two calls, tells the watchdog that work goes on. Call it on the
-/// thread that calls MPI. Throws Error(failure).
+/// Writes bytes of a tensor in several calls, and reports progress to the watchdog after each. Call it on the thread
+/// that calls MPI. Throws Error(failure).
 void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
                    core::RowTraffic& traffic);
 

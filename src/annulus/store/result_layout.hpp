@@ -16,7 +16,8 @@ namespace annulus::store {
 
 using core::Index;
 
-/// A dataset to be made: a tensor (B, S, ...) or (B, H, S, ...), or weights as matrix or vector. Extents are above 0.
+/// A dataset to be made: a tensor (B, S, ...) or (B, H, S, ...), or a weight, which is a matrix or a vector. Extents
+/// are above 0.
 struct TensorSpec {
   std::string name;
   NumberType type = core::DType::float32;
@@ -25,10 +26,10 @@ struct TensorSpec {
   core::AxisOrder order = core::AxisOrder::bshd;
   std::string units = "1";
 };
-/// A dataset for a tensor in core::stored_tensor_table: (B, S, heads, D), (B, S, H) for lse, (B, S, H, k) for top_rows.
-/// A name that is not in this table gets the axes of q. The axis of the heads of k and v is named kv_head if k has
-/// fewer heads than q. `query_rows`: number of rows of q; 0 means S. If it is not S, the axis of these rows is named
-/// query.
+/// Describes the dataset of a tensor in core::stored_tensor_table: (B, S, heads, D), (B, S, H) for lse, (B, S, H, k)
+/// for top_rows. A name that is not in this table gets the axes of q. The axis of the heads of k and v is named kv_head
+/// if k has fewer heads than q. `query_rows`: number of rows of q; 0 means S. If it is not S, the axis of these rows is
+/// named query.
 TensorSpec tensor_spec(const std::string& name, NumberType type, const core::Shape& shape,
                        core::AxisOrder order = core::AxisOrder::bshd, Index query_rows = 0, Index top_keys = 0);
 
@@ -52,17 +53,16 @@ struct Column {
   std::vector<double> values;
 };
 
-/// The content of a file apart from tensors. Only the values on rank 0 are written.
+/// All content of a file except its tensors. Only the values on rank 0 are written.
 struct Record {
   std::string settings;         ///< resolved run file, for dataset /run/settings; empty: no group /run
   std::vector<Column> columns;  ///< datasets of /run
   std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
-  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file; they depend only on the input
+  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< the file's; they depend only on the input
   std::vector<std::pair<std::string, std::string>> decisions = {};   ///< attributes of /run
 };
 
-/// This many bytes are always enough for the metadata of a file's layout. They are also enough for the overhead of a
-/// record.
+/// This many bytes are always enough for the metadata of a file's layout, and also for the metadata of a record.
 inline constexpr Index spare_bytes = Index(1) << 18;
 
 /// Datasets of `from` bytes or more start at multiples of `step` bytes, because file systems cut files into stripes and

@@ -13,7 +13,7 @@ namespace {
 
 using core::Interval;
 
-/// Reads pieces. If another program has changed the file, the error says this, even if the reading has failed, too.
+/// Reads pieces. If another program has changed the file, the error says so, even if reading has also failed.
 void read(const InspectedFile& file, const std::string& dataset, const std::vector<core::RowPiece>& pieces,
           Wanted wanted) {
   core::RowTraffic traffic;
@@ -29,7 +29,8 @@ void read(const InspectedFile& file, const std::string& dataset, const std::vect
 std::vector<core::RowPiece> pieces_of(Interval batch, const std::vector<Interval>& rows, Interval heads,
                                       Index head_numbers, Index number_bytes, const void* memory, Index apart) {
   const Index head_pitch = apart > 0 ? apart : head_numbers * number_bytes, pitch = heads.size() * head_pitch;
-  auto* at = static_cast<std::byte*>(const_cast<void*>(memory));  // not const: a RowPiece serves to read and to write
+  // A RowPiece serves to read and to write, so its memory is not const.
+  auto* at = static_cast<std::byte*>(const_cast<void*>(memory));
   std::vector<core::RowPiece> pieces;
   for (Index b = batch.begin; b < batch.end; ++b) {
     for (const Interval& interval : rows) {

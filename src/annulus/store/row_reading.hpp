@@ -12,7 +12,8 @@
 
 namespace annulus::store {
 
-/// Host memory for rows of a dataset: (B, rows, heads, D), contiguous. Rows of several intervals follow one another.
+/// Host memory for rows of a dataset: (B, rows, heads, D), contiguous. The rows of one interval follow those of the
+/// interval before.
 struct RowsIn {
   std::string dataset;
   void* host = nullptr;
@@ -42,8 +43,8 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted 
 /// example if a dataset was never written.
 void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm);
 
-/// The filters of the file's datasets that are plugins: programs of third parties, which are not part of HDF5. Each is
-/// named once, as in the file: "32015 (zstd)". Call it on one rank. Throws Error(failure).
+/// Returns those filters of the file's datasets that are plugins: programs of third parties, which are not part of
+/// HDF5. Each is named once, as in the file: "32015 (zstd)". Call it on one rank. Throws Error(failure).
 std::vector<std::string> filter_plugins_of(const InspectedFile& file);
 
 }  // namespace annulus::store

@@ -10,7 +10,7 @@
 namespace annulus::store {
 namespace {
 
-/// Makes one run of all runs if these have no gaps between them, in the file and in memory, and need no conversion.
+/// Joins all runs into one if there are no gaps between them, in the file and in memory, and they need no conversion.
 RowRuns joined(RowRuns runs, const RowLayout& layout) {
   const Index in_file = runs.numbers * layout.number_bytes();
   const Index in_memory = runs.numbers * Index(core::bytes_of(layout.memory));
@@ -69,7 +69,7 @@ void append_runs(const RowLayout& layout, const core::RowPiece& piece, std::vect
   }
 }
 
-/// Calls visit() with the reads for the runs of one window. `parts`: these runs, in file order.
+/// Calls visit() with the reads for the runs of one window; see for_each_read(). `parts`: these runs, in file order.
 void read_window(const std::vector<OneRun>& parts, Index number_bytes, Index gap,
                  const std::function<void(const ReadCall&)>& visit) {
   const auto end_of = [&](const OneRun& run) { return run.begin() + run.runs->numbers * number_bytes; };

@@ -1,4 +1,4 @@
-// Finds the bytes of a file that hold given rows of a tensor, and their positions in memory. Plans few reads for them.
+// Finds the bytes of a file that hold given rows of a tensor, and their positions in memory. Plans few read calls.
 #pragma once
 
 #include <functional>
@@ -47,10 +47,10 @@ struct RowRuns {
   Index file = 0;       ///< byte at which the first run begins
   Index file_step = 0;  ///< bytes from one run to the next in the file
   std::byte* memory = nullptr;
-  Index memory_step = 0;  ///< the same in memory
+  Index memory_step = 0;  ///< bytes from one run to the next in memory
   Index numbers = 0;
   Index count = 0;
-  // the indices of the first number, and the rows from one run to the next, for messages
+  // for messages: the indices of the first number, and the rows from one run to the next
   Index batch = 0, row = 0, row_step = 1, head = 0;
 
   Index begin(Index i) const { return file + i * file_step; }
@@ -60,7 +60,7 @@ struct RowRuns {
 /// Worked example with S = 5: rows 2, 4, 6 of entry 0 become rows 2 and 4 of entry 0, and row 1 of entry 1.
 std::vector<core::RowPiece> in_entries(const core::RowPiece& piece, Index sequence);
 
-/// The pieces without the rows that do not exist (layout.left_out). Fills the memory of these rows with zeros.
+/// Returns the pieces without the rows that do not exist (layout.left_out). Fills the memory of these rows with zeros.
 std::vector<core::RowPiece> existing(const RowLayout& layout, const std::vector<core::RowPiece>& pieces);
 
 /// Returns the runs of a piece. The piece may continue in the next entry, see in_entries(). Throws an internal error if

@@ -11,10 +11,10 @@ namespace {
 
 using core::Interval;
 
-constexpr Index bytes_at_root = Index(1) << 20;      // for each rank: rank 0 writes smaller datasets alone
-constexpr Index received_at_once = Index(64) << 20;  // bytes that one rank receives at once from others
+constexpr Index bytes_at_root = Index(1) << 20;      // per rank: rank 0 alone writes datasets with fewer bytes per rank
+constexpr Index received_at_once = Index(64) << 20;  // bytes that a rank receives in one round from all others together
 
-/// Bytes of the file that another rank writes for this rank.
+/// Consecutive bytes of the file that another rank writes for this rank.
 struct Stretch {
   Index begin = 0;
   std::vector<std::byte> bytes;
@@ -48,7 +48,7 @@ class BlockOwners {
 
   const RowLayout& layout_;
   const RankOf& rank_of_;
-  Interval bytes_;  // of the file
+  Interval bytes_;  // the dataset's bytes, by their positions in the file
   bool is_at_root_ = false;
 };
 
@@ -57,7 +57,7 @@ std::map<int, std::vector<Stretch>> write_own(const RawTensor& tensor, const std
                                               const BlockOwners& owners, int rank, core::RowTraffic& traffic) {
   std::map<int, std::vector<Stretch>> others;
   for_each_stretch(tensor.layout, pieces, [&](Index begin, const std::byte* bytes, Index count) {
-    Index own = 0;  // number of bytes just before `done` that this rank still has to write
+    Index own = 0;  // this many bytes just before `done` are this rank's own, and not written yet
     Index done = 0;
     const auto flush = [&] {
       if (own > 0) write_watched(tensor, begin + done - own, bytes + done - own, own, traffic);
@@ -91,7 +91,7 @@ void append(std::vector<std::byte>& message, Index begin, const std::byte* bytes
   message.insert(message.end(), bytes, bytes + count);
 }
 
-/// Makes the next messages to other ranks. Takes at most `most` bytes in all from the end of the stretches that are
+/// Makes the next messages to other ranks. Takes at most `most` bytes in all, from the ends of the stretches that are
 /// left.
 comm::ByteMessages next_messages(std::map<int, std::vector<Stretch>>& left, Index most) {
   comm::ByteMessages messages;

@@ -1,8 +1,8 @@
-// Writes rows of all ranks to one file so that only one rank writes each block of the file.
+// Writes rows of all ranks to one file in such a way that each block of the file is written by only one rank.
 //
 // Several machines may cache the same block of a file without knowing of each other (NFS, FUSE with write-back, BeeGFS,
 // DAOS mounts). A machine that changes some bytes of a block writes back the whole block. This would overwrite what
-// other machines have written to that block. So the file is cut into blocks of 64 KiB, which is more than any page:
+// other machines have written to that block. So the file is cut into blocks of 64 KiB, at least as large as any page:
 // - the rank that has the row of a block's first byte writes the block; other ranks send it their bytes of the block;
 // - rank 0 writes the first and the last block of a dataset if these blocks also hold bytes outside the dataset;
 // - rank 0 writes the whole dataset if the dataset has less than 1 MiB for each rank.
@@ -25,8 +25,8 @@ namespace annulus::store {
 
 inline constexpr Index shared_block_bytes = Index(64) << 10;
 
-/// A function that returns which rank has a number of the dataset. It must return the same on every rank, and know all
-/// numbers of the dataset, also those that are not written now.
+/// A function that returns which rank has a number of the dataset. It must return the same on every rank, and for all
+/// numbers of the dataset, also those that are not written in this call.
 using RankOf = std::function<int(const OneNumber&)>;
 
 /// Finds the rank that has a row, by bisection.
@@ -56,8 +56,8 @@ class RowOwners {
 void write_together(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, const RankOf& rank_of,
                     const comm::Communicator& comm, core::RowTraffic& traffic);
 
-// All ranks together write their results to a RowWriter: a file that is being made (output_file.hpp) or, in tests,
-// memory.
+// All ranks together write their results to a RowWriter. It is a file that is being made (output_file.hpp) or, in
+// tests, memory.
 
 /// Host memory with this rank's rows of a dataset, (batch, rows, heads, ...), contiguous.
 struct RowsOut {

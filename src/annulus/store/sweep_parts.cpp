@@ -130,7 +130,9 @@ std::string folder_of_parts(const std::string& table) { return table + ".part"; 
 
 void check_same_sweep(std::string_view key, const std::string& file, const std::string& made,
                       const std::string& asked) {
-  const std::vector<std::string> differences = runfile::identity_differences(made, asked);
+  // An identity that was kept as JSON has U+FFFD where a file name is not UTF-8.
+  const auto as_kept = [](const std::string& identity) -> std::string { return parse_json(text_of(identity)); };
+  const std::vector<std::string> differences = runfile::identity_differences(as_kept(made), as_kept(asked));
   if (differences.empty()) return;
   fail(ErrorKind::failure, "{}: belongs to another sweep: {}; give {} another name, or remove it to begin anew", file,
        fmt::join(differences, "; "), key);
@@ -139,6 +141,11 @@ void check_same_sweep(std::string_view key, const std::string& file, const std::
 void LaunchFile::append(const CaseRecord& record) { write(line_of(record)); }
 
 void LaunchFile::begin(const std::vector<Index>& numbers) { write(text_of({{begun_word, numbers}})); }
+
+void LaunchFile::check_is_there() const {
+  if (path_.empty() || descriptor_.is_named(path_)) return;
+  fail(ErrorKind::failure, "{}: was removed, renamed or replaced while the sweep wrote it", path_);
+}
 
 void LaunchFile::make() {
   const std::string folder = folder_of_parts(table_);
@@ -162,7 +169,7 @@ void LaunchFile::write(const std::string& line) {
   if (code == 0 && fsync(descriptor_.id()) != 0) code = errno;
   if (code == 0) {
     bytes_ += Index(text.size());
-    return;
+    return check_is_there();
   }
   (void)!ftruncate(descriptor_.id(), bytes_);  // may fail: readers ignore an incomplete line anyway
   fail(ErrorKind::failure, "{}: writing failed: {}; finished cases are kept, run again to continue", path_,

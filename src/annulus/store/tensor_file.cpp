@@ -32,9 +32,10 @@ Meaning meaning_of(std::string name) {
   return Meaning::unknown;
 }
 
-/// Names of a dataset's axes, one for each; empty if the file has none. If the file names them in several ways, the
-/// first of these ways counts: the attribute `axes` (one text of several words, as this program writes), the attribute
-/// DIMENSION_LABELS (h5py: dataset.dims[0].label = "batch"), the names of dimension scales (netCDF, xarray).
+/// Returns the names of a dataset's axes, one for each; empty if the file does not name them. If the file names them in
+/// several ways, the first of these counts: the attribute `axes` (one text of several words, as this program writes),
+/// the attribute DIMENSION_LABELS (h5py: dataset.dims[0].label = "batch"), the names of dimension scales (netCDF,
+/// xarray).
 std::vector<std::string> axis_names(hid_t dataset) {
   const std::size_t axes = extents_of(dataset, "a dataset with names of axes").size();
   std::vector<std::string> words;
@@ -113,14 +114,14 @@ void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset
   const auto check_heads = [&](const FoundDataset& tensor) {
     const Index rows = tensor.extents[1], heads = tensor.extents[2];
     if (heads <= rows) return;
-    fail(ErrorKind::failure, "{} has shape {}: {} rows, {} heads? {} (or input.axes: bshd where it is meant so)",
+    fail(ErrorKind::failure, "{} has shape {}: {} rows, {} heads? {} (or input.axes: bshd if this is what you mean)",
          tensor.where, tensor.shape_text(), rows, heads, hint);
   };
   if (q.rows() == k.extents[1]) check_heads(q.found);
   check_heads(k);  // q with more or fewer rows than k is not checked: it may have many heads
 }
 
-/// The order of axes according to the run file or to the file's names of axes, which must not contradict each other.
+/// Returns the order of axes that the run file or the file's names of axes state. These must not contradict each other.
 std::optional<core::AxisOrder> announced_order(hid_t file, const runfile::InputSettings& input,
                                                const std::vector<std::string>& names) {
   std::optional<core::AxisOrder> order = input.axes;
@@ -140,8 +141,8 @@ std::optional<core::AxisOrder> announced_order(hid_t file, const runfile::InputS
   return order;
 }
 
-/// Compares k or v with q. All extents must be equal except three: the rows must be those of k, the number of heads
-/// must divide that of q, and v may have another head size.
+/// Compares k or v with q. All extents must be equal, with three exceptions: k may have another number of rows than q,
+/// but v has that of k; the number of heads must only divide that of q; and v may have another head size.
 void check_against_q(const FoundDataset& tensor, const Query& q, const FoundDataset& k) {
   const bool is_k = &tensor == &k;
   check_type(tensor, q.found.type, q.found.where);
@@ -217,8 +218,8 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
   const Index rows = k.extents[sequence_axis(q.order)];
   if (input.lengths && !input.has_lengths_of_keys() && rows != q.rows()) {
     fail(ErrorKind::failure,
-         "{} has {} rows, {} has {}: with input.lengths q and k have the same ones, expected input.lengths: none or {} "
-         "rows, or input.query_offset: none",
+         "{} has {} rows, {} has {}: with input.lengths q and k must have the same rows, expected "
+         "input.lengths: none or {} rows, or input.query_offset: none",
          q.found.where, q.rows(), k.where, rows, rows);
   }
   FileContents contents{

@@ -31,7 +31,7 @@ void UnitCheck::add_bytes(const RowLayout& layout, Index begin, const std::byte*
 
 namespace {
 
-/// The smallest box of entries, rows and heads that contains all pieces; it is returned as one piece for each entry.
+/// Finds the smallest range of entries, of rows and of heads that contain all pieces. Returns one piece for each entry.
 std::vector<core::RowPiece> box_of(const std::vector<core::RowPiece>& pieces) {
   core::Interval entries{INT64_MAX, 0}, rows = entries, heads = entries;
   const auto include = [](core::Interval one, core::Interval& all) {

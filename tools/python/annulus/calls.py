@@ -8,7 +8,7 @@ import numpy as np
 from annulus.arguments import anything, checked, choice, function, optional, shown, whole
 from annulus.arrays import TYPES, as_kind_of, as_numpy
 from annulus.axes import refuse_unnamed
-from annulus.communicators import core_communicator, mpi_of
+from annulus.communicators import core_communicator, gathered, mpi_of
 from annulus.errors import AnnulusError
 from annulus.options import WORDS, coordinate_list, settings_of, without_trivial_lengths
 from annulus.plans import INT_MOST, Plan
@@ -112,7 +112,7 @@ def refuse_empty(extents):
 
 def _exchanged(comm, problem, rest=None, rows=None):
     """What each rank says. A mistake on one rank is raised on every rank."""
-    said = comm.allgather((problem, rest, rows))
+    said = gathered(comm, (problem, rest, rows))
     for rank, (found, _, _) in enumerate(said):
         if found:
             raise AnnulusError(f"rank {rank}: {found}")
@@ -177,6 +177,7 @@ class Call:
             problem = str(error)
         if self.comm.size > 1:
             extents = self._of_all_ranks(mpi_of(comm), problem, extents)
+            self.comm = core_communicator(comm)  # perhaps it has been renewed
         refuse_empty(extents)
         if axes is None:
             refuse_unnamed("k", heads=extents[3], rows=extents[5])
@@ -229,10 +230,11 @@ class Call:
                 if value != said[0][1][name]:
                     raise AnnulusError(f"rank {rank} calls with other arrays or settings than rank 0: "
                                        f"{_difference(name, value, said[0][1][name])}")
-        if self.settings.lengths and self.settings.query_offset != "none" and len({rows for _, _, rows in said}) > 1:
+        queries, keys = (sum(rows) for rows in zip(*(rows for _, _, rows in said)))
+        lengths = without_trivial_lengths(self.settings, batch, keys).lengths
+        if lengths and self.settings.query_offset != "none" and len({rows for _, _, rows in said}) > 1:
             raise AnnulusError(f"ranks have {[keys for _, _, (_, keys) in said]} rows, expected as many on each: lengths are "
                                "given")
-        queries, keys = (sum(rows) for rows in zip(*(rows for _, _, rows in said)))
         return batch, queries, heads, kv_heads, dim, keys, value_dim
 
     def for_core(self, numbers):

@@ -1,9 +1,9 @@
 """Which ranks compute together: a communicator of mpi4py, a process group of PyTorch, or the name of one of these."""
+import dataclasses
 import functools
 import itertools
 import sys
 import weakref
-from typing import NamedTuple
 
 from annulus.arguments import shown
 from annulus.errors import AnnulusError, one_line
@@ -11,7 +11,8 @@ from annulus.errors import AnnulusError, one_line
 EXPECTED = "an intracommunicator of mpi4py, a process group of torch.distributed, a name of one, or None"
 
 
-class Known(NamedTuple):
+@dataclasses.dataclass
+class Known:
     """An attribute that we store in an mpi4py communicator, and that lives as long as the communicator."""
     core: object  # our duplicate of the communicator
     name: str     # the communicator's name in _named
@@ -94,8 +95,12 @@ def mpi_of(comm):
     raise AnnulusError(f"comm is a {type(comm).__name__}, expected {EXPECTED}")
 
 
-def _known(comm, name=None):
+def _duplicate(comm):
     from annulus.calls import _core
+    return _core.communicator_at(_mpi()._addressof(comm))
+
+
+def _known(comm, name=None):
     known = comm.Get_attr(_keyval())
     if known is None:
         name = name or f"communicator {next(_numbers)}"
@@ -105,7 +110,7 @@ def _known(comm, name=None):
             where = "" if all(taken) else f" on rank {rank}"
             raise AnnulusError(f"name is {taken[rank]!r}, which is another communicator's{where}; expected a new name")
         _freed.discard(name)
-        known = Known(_core.communicator_at(_mpi()._addressof(comm)), name)
+        known = Known(_duplicate(comm), name)
         comm.Set_attr(_keyval(), known)
         _named[known.name] = comm
     return known
@@ -115,6 +120,18 @@ def _known(comm, name=None):
 def _alone():
     from annulus.calls import _core
     return _core.Communicator()
+
+
+def gathered(comm, said):
+    """What each rank of an mpi4py communicator says. If an exception ended an earlier call on one rank, its messages may
+    still arrive in our duplicate. Then all ranks duplicate the communicator anew, because the call may have ended well on
+    some of them, which do not know of the exception."""
+    known = _known(comm)
+    all_said, interrupted = zip(*comm.allgather((said, known.core.is_interrupted)))
+    if any(interrupted):
+        known.core.interrupt()  # no rank frees the old duplicate, which would be collective
+        known.core = _duplicate(comm)
+    return all_said
 
 
 def core_communicator(comm):

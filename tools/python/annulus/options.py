@@ -150,15 +150,16 @@ def lengths(value, name):
     return tuple(pairs)
 
 
-def lengths_of_mask(mask, name):
-    """The same pairs as lengths(), from a mask (B, S), True where a row exists; an entry's rows must be contiguous."""
+def lengths_of_mask(mask, name, rows_are="rows", first=0):
+    """The same pairs as lengths(), from a mask (B, S), True where a row exists; an entry's rows must be contiguous.
+    Messages call the rows `rows_are` and number the entries from `first` on."""
     mask = np.asarray(mask, bool)
     pairs = []
-    for entry, there in enumerate(mask):
+    for entry, there in enumerate(mask, first):
         rows = np.flatnonzero(there)
         pair = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
         if pair[1] - pair[0] != len(rows):
-            raise AnnulusError(f"{name}: rows {pair[0]} to {pair[1]} of entry {entry} have {pair[1] - pair[0] - len(rows)} "
+            raise AnnulusError(f"{name}: {rows_are} {pair[0]} to {pair[1]} of entry {entry} have {pair[1] - pair[0] - len(rows)} "
                                "masked ones among them, expected padding at the ends alone")
         pairs.append(pair)
     return tuple(pairs)

@@ -10,7 +10,7 @@ import numpy as np
 
 from annulus.arguments import anything, checked, refuse_masked, whole, wrong
 from annulus.arrays import dense
-from annulus.communicators import core_communicator, mpi_of
+from annulus.communicators import core_communicator, gathered, mpi_of
 from annulus.errors import AnnulusError
 from annulus.plans import Plan
 
@@ -168,7 +168,7 @@ def _identity(plan):
 
 def _raise_on_all_ranks(comm, problem, others, plans):
     """Raises on every rank the mistake that one rank found, so that no rank waits for another."""
-    said = [(problem, others, plans)] if comm is None else comm.allgather((problem, others, plans))
+    said = [(problem, others, plans)] if comm is None else gathered(comm, (problem, others, plans))
     everywhere = len({found for found, _, _ in said}) == 1
     for rank, (found, _, _) in enumerate(said):
         if found:

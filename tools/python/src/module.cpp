@@ -177,6 +177,8 @@ NB_MODULE(_core, m) {
 
   nb::class_<Communicator>(m, "Communicator")
       .def(nb::init<>())
+      .def_prop_ro("is_interrupted", &Communicator::is_interrupted)
+      .def("interrupt", &Communicator::interrupt)
       .def_prop_ro("rank", &Communicator::rank)
       .def_prop_ro("size", &Communicator::size);
   nb::class_<Plan>(m, "Plan")

@@ -98,6 +98,7 @@ def padded_batches():
         top = annulus.attention(*[x[:, mine] for x in padded], statistics=["top"], **words)[2]["top_rows"]
         assert top[0].max() < 31 and top[1].max() < 17
     assert comm.size == 1 or "rows, expected as many on each" in said_by(lengths=[41, 3], comm=comm)
+    assert said_by(lengths=[ROWS, ROWS], comm=comm) == "nothing"  # if all rows exist, ranks may have different numbers of rows
 
 
 def keys_that_do_not_exist():
@@ -200,7 +201,7 @@ def mistakes_in_torch():
             (lambda: scaled_dot_product_attention(*[heads_first] * 3, comm=comm, attn_mask=queries if bad else keys),
              f"attn_mask is (1, 1, 6, {6 * comm.size}) and comm is given, expected a mask of keys"),
             (lambda: scaled_dot_product_attention(*[heads_first] * 3, comm=comm, attn_mask=hole if bad else keys),
-             f"attn_mask: rows 0 to {6 * comm.size} of entry 0 have 1 masked ones"),
+             f"attn_mask: keys 0 to {6 * comm.size} of entry 0 have 1 masked ones"),
             (lambda: scaled_dot_product_attention(*[heads_first[0, 0] if bad else heads_first] * 3, comm=comm), "query (6, 8), key")):
         try:
             call()
@@ -253,6 +254,33 @@ def other_communicators():
         out, _lse = annulus.attention(*[x[:, mine]] * 3, comm=half)
         assert abs(out - annulus.reference(x, x, x)[0][:, mine]).max() < 1e-12
     half.Free()
+
+
+class Stop(Exception):
+    pass
+
+
+def calls_after_an_interrupted_one():
+    """Messages of a call that progress has ended do not reach the next one. At first the call ends on all ranks, with
+    messages in flight: their work takes more than 0.1 s. Then it ends on the last rank alone, and well on the others."""
+    rows, heads, last = 1024, (256, 1, 1), comm.size - 1
+    mine = annulus.plan(rows, 256, 1, ranks=comm.size, kv_heads=1).row_numbers(comm.rank)
+    wanted, other = ([np.random.default_rng(seed + i).standard_normal((1, rows, h, 1), dtype=np.float32)[:, mine] for i, h in enumerate(heads)]
+                     for seed in (0, 100))
+    words = {"comm": comm, "strategy": "ring", "threads": 1}
+    expected = annulus.attention(*wanted, **words)
+    for ends, stops in ((True, lambda share: True), (comm.rank == last, lambda share: share == 1 and comm.rank == last)):
+        def progress(share, where):
+            if stops(share):
+                raise Stop
+        try:
+            annulus.attention(*other, progress=progress, **words)
+            ended = False
+        except Stop:
+            ended = True
+        assert ended == ends
+        for _ in range(2):
+            assert all((found == exact).all() for found, exact in zip(annulus.attention(*wanted, **words), expected))
 
 
 def ranks_without_rows():
@@ -320,7 +348,7 @@ def all_together():
 for test in (forward_of_every_strategy, all_together, fewer_queries_or_more, gradients, partition_that_is_chosen,
              partition_that_is_chosen_if_reproducible,
              padded_batches, keys_that_do_not_exist, queries_of_which_some_ranks_have_none, mistakes, mistakes_in_torch, one_rank_with_no_array, more_heads_than_rows, other_communicators,
-             ranks_without_rows):
+             calls_after_an_interrupted_one, ranks_without_rows):
     test()
     comm.Barrier()
 if comm.rank == 0:

@@ -9,7 +9,6 @@ import h5py
 import bfloat16 as bf
 import numpy as np
 import pytest
-import xarray
 import zarr
 from conftest import ROOT, program, tools
 from safetensors import safe_open
@@ -81,18 +80,6 @@ def test_random_chains(tmp_path, monkeypatch):
         found = arrays(tmp_path / f"{round_number}.h5")
         for name in start:
             np.testing.assert_array_equal(found[name][0], start[name], err_msg=f"round {round_number}, {name}")
-
-
-def test_a_forward_pass_of_few_queries_keeps_names_of_one_length(tmp_path):
-    """The result has no k, so `received` says how many rows k has."""
-    (tmp_path / "run.yaml").write_text(
-        "input: {generate: {sequence: 20, queries: 4, heads: 2, head_dim: 8, value_dim: 5}, query_offset: none}\n"
-        "attention: {causal: false}\noutput: {file: few.h5, statistics: [received, top], top_keys: 2}\n")
-    program("run", tmp_path / "run.yaml")
-    annulus.convert(tmp_path / "few.h5", tmp_path / "few.zarr")
-    opened = xarray.open_zarr(tmp_path / "few.zarr", consolidated=False)
-    assert opened.out.dims == ("batch", "query", "head", "dim") and opened.received.dims == ("batch", "sequence", "head")
-    assert opened.top_rows.dims == ("batch", "query", "head", "top") and opened.sizes["sequence"] == 20
 
 
 def test_other_libraries_agree(results, tmp_path):

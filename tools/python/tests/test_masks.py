@@ -111,8 +111,10 @@ KEYS = (torch.arange(S) < 9).expand(B, 1, 1, S)
 
 
 @pytest.mark.parametrize("mask, words, message", [
-    (KEYS & (torch.arange(S) != 4), {}, "attn_mask: rows 0 to 9 of entry 0 have 1 masked ones among them"),
+    (KEYS & (torch.arange(S) != 4), {}, "attn_mask: keys 0 to 9 of entry 0 have 1 masked ones among them"),
     (KEYS.expand(B, 1, S, S) & CAUSAL, {}, "attn_mask of entry 0 has queries 0 to 17 and keys 0 to 9"),
+    (torch.stack([CAUSAL, CAUSAL, CAUSAL & (torch.arange(S) != 4)[:, None]])[:, None], {}, "queries 0 to 17 of entry 2 have 1"),
+    (KEYS, {"bias": {"alibi": "auto"}}, "attn_mask hides keys from all queries, and bias is given"),
     (HOLES, {}, "attn_mask is no band of keys around each query"),
     (OF_HEADS, {}, "attn_mask differs from head to head"),
     (OTHERS, {}, "attn_mask lets rows of some entries see farther back than those of others"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import xarray
 from conftest import LAUNCHER, ROOT, program, run
 from definition import composed, often, pattern_of
 
@@ -197,3 +198,15 @@ def test_convert_takes_fewer_rows_of_q(tmp_path):
     (tmp_path / "run.yaml").write_text("input: {file: in.h5}\ncompute: {backward: true}\noutput: {file: out.h5}\n")
     program("run", "run.yaml", folder=tmp_path)
     assert annulus.open_result(tmp_path / "out.h5").dq.shape == (1, 9, 4, 8)
+
+
+def test_a_forward_pass_of_few_queries_keeps_names_of_one_length(tmp_path):
+    """The result has no k, so `received` says how many rows k has."""
+    (tmp_path / "run.yaml").write_text(
+        "input: {generate: {sequence: 20, queries: 4, heads: 2, head_dim: 8, value_dim: 5}, query_offset: none}\n"
+        "attention: {causal: false}\noutput: {file: few.h5, statistics: [received, top], top_keys: 2}\n")
+    program("run", tmp_path / "run.yaml")
+    annulus.convert(tmp_path / "few.h5", tmp_path / "few.zarr")
+    opened = xarray.open_zarr(tmp_path / "few.zarr", consolidated=False)
+    assert opened.out.dims == ("batch", "query", "head", "dim") and opened.received.dims == ("batch", "sequence", "head")
+    assert opened.top_rows.dims == ("batch", "query", "head", "top") and opened.sizes["sequence"] == 20

@@ -13,6 +13,7 @@ SCORES = [
     {"softcap": 0.5}, {"softcap": 30.0}, {"bias": {"alibi": "auto"}}, {"bias": {"alibi": [0, 0.5, 1, 0.125], "exempt": 5}},
     {"bias": {"alibi": "auto"}, "coordinates": PLACES},
     {"softcap": 2, "bias": {"alibi": "auto", "exempt": 1}, "coordinates": PLACES.astype("f4")},
+    {"bias": {"alibi": "auto", "exempt": 1}, "coordinates": np.concatenate([[[-1e7, 1e9]], PLACES[1:] * 0.74])},  # exempt, far
 ]
 
 

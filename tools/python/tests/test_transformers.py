@@ -188,8 +188,8 @@ def test_models_that_compute_their_softmax_themselves_are_refused(kind, config, 
 def test_what_it_cannot_do_is_said():
     holes = torch.ones(2, ROWS, dtype=torch.long)
     holes[1, 20:22] = 0
-    for model, name in ((llama, "lengths"), (bert, "attn_mask")):
-        refused(model("annulus"), f"{name}: rows 0 to 24 of entry 1 have 2 masked ones among them", attention_mask=holes)
+    for model, name in ((llama, "lengths: rows"), (bert, "attn_mask: keys")):
+        refused(model("annulus"), f"{name} 0 to 24 of entry 1 have 2 masked ones among them", attention_mask=holes)
         refused(model("annulus"), "attention_mask is a tensor (2, 1, 24, 24), expected (B, S)",
                 attention_mask=torch.ones(2, 1, ROWS, ROWS, dtype=torch.bool))
     refused(llama("annulus"), "the model masks by a function of its own", position_ids=torch.arange(ROWS)[None] % 12)

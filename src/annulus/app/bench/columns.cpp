@@ -126,7 +126,7 @@ constexpr NumberColumn number_columns[] = {
     {"error_lse", "1", [](const Repeats& r) { return error_of(r.of().findings, {"lse"}); }},
     {"error_gradients", "1",
      [](const Repeats& r) {
-       return error_of(r.of().findings, {"dq", "dk", "dv"});
+       return error_of(r.of().findings, {"dq", "dk", "dv", "dx"});
      }},
 };
 constexpr const char* whole_columns[] = {"ranks",    "threads", "repeats",  "batch",
@@ -141,31 +141,25 @@ std::string share_column(const kernels::LibraryBackend& library) {
 
 void add_settings(const Job& job, store::CaseRecord& record) {
   const core::Shape& s = job.problem.shape;
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, Index>>{{"batch", s.batch},
-                                                                                        {"sequence", s.sequence},
-                                                                                        {"heads", s.heads},
-                                                                                        {"kv_heads", s.kv_heads},
-                                                                                        {"head_dim", s.head_dim}}) {
-    record.numbers.emplace_back(name, double(value));
-  }
+  record.numbers.emplace_back("batch", double(s.batch));
+  record.numbers.emplace_back("sequence", double(s.sequence));
+  record.numbers.emplace_back("heads", double(s.heads));
+  record.numbers.emplace_back("kv_heads", double(s.kv_heads));
+  record.numbers.emplace_back("head_dim", double(s.head_dim));
   record.words.emplace_back("strategy", name_of_strategy(job));
   record.words.emplace_back("partition", name_of_partition(job));
   record.words.emplace_back("dtype", core::name_of(job.problem.type));
 }
 
-bool all_numbers(const std::vector<std::string>& texts) {
-  return std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
-    return runfile::parse_whole(text, {0, INT64_MAX}).number.has_value();
-  });
-}
-
 /// The values of a swept key, as numbers if all of them are whole numbers, otherwise as text.
 report::TableColumn swept_column(const std::string& key, const std::vector<runfile::BenchCase>& cases) {
   std::vector<std::string> texts;
-  for (const runfile::BenchCase& one : cases) texts.push_back(one.find(key)->text);
-  if (!all_numbers(texts)) return {key, "", texts};
   std::vector<Index> numbers;
-  for (const std::string& text : texts) numbers.push_back(*runfile::parse_whole(text, {0, INT64_MAX}).number);
+  for (const runfile::BenchCase& one : cases) {
+    texts.push_back(one.find(key)->text);
+    if (const auto number = runfile::parse_whole(texts.back(), {0, INT64_MAX}).number) numbers.push_back(*number);
+  }
+  if (numbers.size() < texts.size()) return {key, "", texts};
   return {key, "", numbers};
 }
 
@@ -251,12 +245,11 @@ bool is_measured(const store::CaseRecord& record) {
   return status == status_ok || status == status_wrong;
 }
 
-std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
-                                                           const std::vector<runfile::BenchCase>& cases) {
+CaseRecords best_records(const std::vector<store::CaseRecord>& all, const std::vector<runfile::BenchCase>& cases) {
   const auto order = [](const store::CaseRecord& record) {
     return std::tuple(!is_measured(record), record.word_in("date"), store::line_of(record));
   };
-  std::vector<std::optional<store::CaseRecord>> best(cases.size());
+  CaseRecords best(cases.size());
   for (const store::CaseRecord& record : all) {
     if (record.number < 0 || record.number >= Index(cases.size())) continue;
     auto& known = best[std::size_t(record.number)];
@@ -266,7 +259,7 @@ std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<sto
 }
 
 std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchCase>& cases,
-                                               const std::vector<std::optional<store::CaseRecord>>& records) {
+                                               const CaseRecords& records) {
   std::vector<report::TableColumn> columns;
   for (const auto& [key, value] : cases.front().values) {
     if (key != runfile::ranks_word && key != runfile::threads_word) columns.push_back(swept_column(key, cases));
@@ -297,12 +290,10 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
   return columns;
 }
 
-std::string printed_table(const std::vector<runfile::BenchCase>& cases,
-                          const std::vector<std::optional<store::CaseRecord>>& records, std::size_t most) {
+std::string printed_table(const std::vector<runfile::BenchCase>& cases, const CaseRecords& records, std::size_t most) {
   Row heading{"case"};
-  const auto has_own_column = [](const std::string& key) { return key == runfile::ranks_word; };
   for (const auto& [key, value] : cases.front().values) {
-    if (!has_own_column(key)) heading.push_back(key.substr(key.rfind('.') + 1));
+    if (key != runfile::ranks_word) heading.push_back(key.substr(key.rfind('.') + 1));
   }
   for (const Shown& column : shown) heading.emplace_back(column.heading);
   std::vector<Row> rows{heading};
@@ -315,7 +306,7 @@ std::string printed_table(const std::vector<runfile::BenchCase>& cases,
     }
     Row row{std::to_string(cases[i].number)};
     for (const auto& [key, value] : cases[i].values) {
-      if (!has_own_column(key)) row.push_back(value.text);
+      if (key != runfile::ranks_word) row.push_back(value.text);
     }
     for (const Shown& column : shown) row.push_back(column.text(*records[i]));
     rows.push_back(std::move(row));

@@ -39,7 +39,7 @@ class Rounds {
         cases_(Index(cases.size())),
         line_(comm.is_root(), {double(cases.size()), "case"}) {}
 
-  /// Runs every case of a group as often as needed. Returns false if a stop was requested.
+  /// Runs every case of a group `runs_` times. Returns false if a stop was requested.
   bool measure_group(const std::vector<PlannedCase>& group) {
     std::vector<Index> numbers;
     for (const PlannedCase& one : group) numbers.push_back(one.one->number);
@@ -86,8 +86,8 @@ class Rounds {
     listener_.finished(record);
   }
 
-  /// Does the `work` of a case. If the work fails and all ranks know it, records the failure and returns false, so that
-  /// other cases continue.
+  /// Does the `work` of a case. If it fails with the same error on all ranks, records the failure and returns false, so
+  /// that other cases continue.
   template <class Work>
   bool succeeds(const runfile::BenchCase& one, const Work& work) {
     std::string error;

@@ -31,7 +31,7 @@ ArrayTask array_task(const std::function<const char*(const char*)>& variable = s
 /// A launch measures case i if its task is number (i mod count), and if it has the ranks and threads of the case.
 struct BenchLaunch {
   Index ranks = 1;
-  Index threads = 1;  ///< on every rank; 0: ranks differ, so no case that asks for a number of threads belongs
+  Index threads = 1;  ///< on every rank; 0: ranks differ, so no case that sets `threads` is measured
   ArrayTask task;
 };
 bool belongs(const runfile::BenchCase& one, const BenchLaunch& launch);

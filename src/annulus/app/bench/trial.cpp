@@ -148,8 +148,8 @@ Job JobMaker::job(const runfile::BenchCase& one) const {
 PlannedCase JobMaker::plan(const runfile::BenchCase& one, bool predict) const {
   const Job made = job(one);
   PlannedCase planned{&one};
-  if (made.run.settings.input.file) planned.input_files.push_back(*made.run.settings.input.file);
-  for (const auto& [other, state] : made.other_input_files()) planned.input_files.push_back(other);
+  if (made.input) planned.input_files.emplace_back(*made.run.settings.input.file, made.input->inspected().state);
+  for (const auto& other : made.other_input_files()) planned.input_files.push_back(other);
   if (!predict) return planned;
   comm::agree(comm_, [&] {
     planned.seconds = predicted_seconds(made);
@@ -166,6 +166,9 @@ Trial::Trial(const JobMaker& jobs, const PlannedCase& planned, const std::vector
       job_(jobs.job(*planned.one)),
       source_(input_rows(job_, comm)),
       work_(make_work(job_, *source_, comm)) {
+  comm::agree(comm, [&] {  // the record will say which contents the files had when the case was planned
+    for (const auto& [file, state] : planned.input_files) store::check_unchanged(file, state);
+  });
   choose_links(job_.run.settings.distribution, comm);
   measured_.predicted_seconds = planned.seconds;
   measured_.predicted_peak_bytes = planned.bytes;
@@ -228,9 +231,9 @@ store::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const store::C
   const verify::AttentionInput input(job_.problem, job_.run.settings.input, job_.input);
   SampledResult result(job_, verify_rows_ > 0 ? sample_rows(input, verify_rows_) : verify::SampledRows(), comm_);
   work_->write_outputs(&result);
-  if (gradients) work_->write_gradients(job_.layer ? nullptr : &result);  // for a layer, only y is compared
+  if (gradients) work_->write_gradients(&result);
   if (verify_rows_ > 0) {
-    const verify::Sample sample{std::cref(result), nullptr, gradients && !job_.layer, verify_rows_, {}};
+    const verify::Sample sample{std::cref(result), nullptr, gradients, verify_rows_, {}};
     measured_.findings = compare_with_definition(job_, sample, comm_);
   }
   measured_.peak_gflop_per_cpu_second = peak_gflop_per_cpu_second;

@@ -15,7 +15,9 @@ struct PlannedCase {
   double seconds = 0;  ///< predicted for one run; NaN: the model cannot predict it
   double bytes = 0;    ///< predicted peak on the rank where it is largest
   bool alone = false;  ///< an earlier launch began this case and did not finish it: the case may have ended that launch
-  std::vector<std::string> input_files{};  ///< input.file, then other files with its numbers; empty: they are generated
+  /// input.file, then other files with its numbers, as the check before all cases found them; empty: the numbers are
+  /// generated.
+  std::vector<std::pair<std::string, store::FileState>> input_files{};
 };
 
 /// Makes the jobs of cases in the same way as `annulus run`. job() and plan() are collective and throw the same Error,

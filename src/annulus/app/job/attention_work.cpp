@@ -158,9 +158,9 @@ class AttentionWork final : public Work {
   }
 
   Index predicted_bytes(PassKind pass) const override {
-    const bool has_gradients_early = reads_ahead_ && pass != PassKind::backward;
+    const bool has_backward_inputs = reads_ahead_ && pass != PassKind::backward;
     return of(pass).predict(comm_.rank()).memory_bytes + read_ahead_bytes_ +
-           (has_gradients_early
+           (has_backward_inputs
                 ? bytes_of_rows(job_.problem, backward_inputs(job_), of(PassKind::forward).row_counts(comm_.rank()))
                 : 0);
   }
@@ -196,6 +196,7 @@ class AttentionWork final : public Work {
   /// Bytes of memory for this rank's rows of a tensor.
   Index bytes_of(StoredTensor tensor) const { return bytes_of_rows(job_.problem, tensor, rows_of(tensor).count()); }
 
+  /// Copies a result to host memory; its bytes start at `begin` of the buffer (dk and dv are in one buffer).
   HostTensor on_host(StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) const {
     HostTensor one{tensor, HostSide(buffer.at(begin), bytes_of(tensor))};
     one.host.from_device();

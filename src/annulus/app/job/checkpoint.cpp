@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/core/print_to_stderr.hpp"
 #include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/files/process_name.hpp"
@@ -120,10 +120,10 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
            steps);
   }
   if (!known) {
-    fmt::print(stderr,
-               "annulus: warning: {} does not tell what numbers it was trained on: an older version made it. Make sure "
-               "that {} has the same\n",
-               file, *request.run.settings.input.file);
+    core::print_to_stderr(
+        "annulus: warning: {} does not tell what numbers it was trained on: an older version made it. Make sure "
+        "that {} has the same\n",
+        file, *request.run.settings.input.file);
   }
   return steps;
 }
@@ -147,7 +147,7 @@ std::string newest(const std::string& named, const TrainingJob& training) {
   if (!store::exists(before)) return named;
   const std::string why = why_unreadable(named, training);
   if (why.empty()) return named;
-  fmt::print(stderr, "annulus: warning: going on from the checkpoint before, {}: {}\n", before, why);
+  core::print_to_stderr("annulus: warning: going on from the checkpoint before, {}: {}\n", before, why);
   return before;
 }
 

@@ -67,7 +67,7 @@ std::string describe_tensors(const Request& request) {
 
 std::string describe_layer(const Request& request) {
   const layer::LayerProblem& layer = *request.layer;
-  const bool biases = std::any_of(layer.biases.begin(), layer.biases.end(), [](bool there) { return there; });
+  const bool biases = std::any_of(layer.biases.begin(), layer.biases.end(), [](bool has) { return has; });
   return fmt::format("width {}{}{}, sharding {}", layer.width,
                      layer.rope ? fmt::format(", rope base {}", *layer.rope) : "", biases ? ", biases" : "",
                      layer::name_of(layer.sharding));
@@ -103,7 +103,7 @@ std::string describe_bits(const Job& job) {
     const bool by_vectors = job.problem.backend == kernels::Backend::host && !core::has_matrix_units();
     text += fmt::format(", {} keys at a time by {}, rows cut {}", job.problem.granule,
                         by_vectors ? "vectors" : "matrix units",
-                        unit > job.problem.shape.sequence ? "between documents alone"
+                        unit > job.problem.shape.sequence ? "only between documents"
                                                           : fmt::format("at multiples of {} of a document", unit));
   } else if (job.why_no_granules.empty()) {
     text += fmt::format(", without matrix units: {}", strategies::why_not_by_granules(job.problem));

@@ -22,11 +22,11 @@ std::string describe_layer(const Request& request);
 /// The title of a result, which depends only on input and settings: "attention of 1 x 1024 rows, ..., float16: longnet,
 /// causal, 1 pair (all, 1)".
 std::string title_of(const Request& request);
-/// Notes for the user about the problem, one line each, for example: a segment is longer than every document.
+/// Notes for the user about the problem, one line each, for example that a segment is longer than every document.
 std::vector<std::string> notes_on(const strategies::Problem& problem);
 /// Says what a reproducible problem guarantees, and how it is computed; empty for other problems.
 std::string describe_bits(const Job& job);
-/// The blocks: "32 blocks of 524288 rows, parts of at most 1.2 s and 310.0 MiB".
+/// The blocks and their units: "32 blocks of 524288 rows, units of at most 1.2 s and 310.0 MiB".
 std::string describe_blocks(const planner::StreamCut& cut);
 /// The units of a run in passes: "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB
 /// on the fullest rank".

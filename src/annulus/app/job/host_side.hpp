@@ -1,4 +1,5 @@
-// A buffer's bytes in host memory: the buffer itself or, in GPU builds, a copy.
+// A buffer's bytes in host memory: the buffer itself, or a copy if the buffer is in a GPU's memory. The copy has the
+// buffer's numbers only after from_device().
 #pragma once
 
 #include <vector>

@@ -47,8 +47,8 @@ void check_available(const runfile::RunFile& run, const strategies::Strategy& st
 /// prevents this.
 std::string why_no_stream(const Job& job, std::string& key) {
   const runfile::Settings& settings = job.run.settings;
-  const auto because = [&](const char* of, std::string text) {
-    key = of;
+  const auto because = [&](const char* preventing, std::string text) {
+    key = preventing;
     return text;
   };
   if (job.layer) return because("layer", "it reads q, k and v from a file, and a layer makes them");
@@ -59,15 +59,15 @@ std::string why_no_stream(const Job& job, std::string& key) {
   if (job.problem.queries) return because("input.query_offset", "it needs q and k with the same rows");
   if (!job.problem.gradients) return "";
   if (!settings.output.writes_file())
-    return because("output.file", "gradients are made from what the forward pass left in that file");
+    return because("output.file", "gradients are computed from what the forward pass wrote to that file");
   const auto stored = settings.output.type;
   if (stored && core::bytes_of(*stored) < core::bytes_of(job.problem.type))
     return because("output.type", "gradients are computed from out, which this type would round");
   return "";
 }
 
-/// True if the run continues an earlier launch that was cut into blocks (strategy stream); continues_slices(): into
-/// slices.
+/// True if the run continues an earlier launch that was cut into blocks (strategy stream); continues_slices(): a
+/// launch that was cut into slices.
 bool continues_blocks(const JobOptions& options) { return options.recorded && options.recorded->strategy == "stream"; }
 bool continues_slices(const JobOptions& options) {
   return options.recorded && !continues_blocks(options) && options.recorded->numbers.contains("batch_entries") &&
@@ -125,7 +125,7 @@ void decide(Job& job, const JobOptions& options) {
 }
 
 /// Refuses the job if a block does not fit into memory, because users choose stream to save memory. Jobs of other
-/// strategies only get a warning.
+/// strategies get only a warning, unless the user sets the limit (check_memory_limit()).
 void check_blocks(const Job& job) {
   const core::Machine& machine = job.machine;
   if (job.stream->memory_bytes <= machine.memory_per_rank) return;
@@ -183,7 +183,7 @@ void check_reproducible(const Job& job) {
          can);
 }
 
-/// The message if not even one K/V head of one batch entry fits into memory.
+/// The error message if not even one K/V head of one batch entry fits into memory.
 std::string explain_too_large(const Job& job, double least) {
   const core::Machine& machine = job.machine;
   std::string key;
@@ -198,8 +198,8 @@ std::string explain_too_large(const Job& job, double least) {
                  : " or more ranks");
 }
 
-/// Sets how much memory a layer needs, and why that is too much. A layer is never cut. Collective: the ranks divide the
-/// predictions among themselves, because the time of one prediction grows with the number of ranks.
+/// Predicts the memory of a layer, and sets the error message if it is too much. A layer is never cut into slices.
+/// Collective: the ranks divide the predictions among themselves, because each takes longer with more ranks.
 void look_at_layer_memory(Job& job, Purpose purpose, const comm::Communicator& comm) {
   Index most = 0;
   comm::agree(comm, [&] {
@@ -235,7 +235,6 @@ void decide_slices(Job& job, const JobOptions& options) {
   };
   if (continues_slices(options)) {
     job.slices = {options.recorded->numbers.at("batch_entries"), options.recorded->numbers.at("kv_heads")};
-    job.goes_on = true;
     const double needed = memory(job.slices).alone;
     if (needed > most) {
       job.why_too_large = fmt::format(
@@ -303,7 +302,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     const kernels::WantedOfBackend wanted = wanted_of(job.run.settings, job.problem);
     job.problem.backend = agreed(kernels::default_backend(wanted), kernels::default_backend(), comm);
   }
-  job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted with it
+  job.instruction_set_note = agree_on_instruction_set(comm);  // predictions of memory below depend on the set
   if (!job.run.settings.compute.precision) {
     const strategies::Problem& p = job.problem;
     const bool any_cut = p.reproducible && !strategies::why_not_by_granules(p).empty();
@@ -327,6 +326,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     check_kinds(job, others);
     check_order(job);
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
+    job.goes_on = continues_blocks(options) || continues_slices(options);
     decide(job, options);
     check_reproducible(job);
     if (job.is_streamed() && options.purpose == Purpose::run && !continues_blocks(options)) check_blocks(job);

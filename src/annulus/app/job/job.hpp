@@ -20,10 +20,10 @@ struct Job : Request {
 
   int ranks = 1;
   core::Machine machine;                  ///< the machine that `auto` plans for
-  std::optional<planner::Choice> choice;  ///< what `auto` chose, and why; empty: the run file names a strategy
+  std::optional<planner::Choice> choice;  ///< what `auto` chose, and why; empty if `auto` did not choose
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition partition;
-  std::optional<planner::StreamCut> stream;  ///< how stream cuts the job; `plan` sets it whatever `auto` chooses
+  std::optional<planner::StreamCut> stream;  ///< how stream cuts, or would cut, the job; empty: not computed
   /// Says why some rank does not use its best instruction set; empty if every rank does.
   std::string instruction_set_note;
 
@@ -35,8 +35,8 @@ struct Job : Request {
   /// Says why matrix units of some rank cannot make reproducible results (strategies::make_reproducible()). Empty if
   /// all can, or if results need not be reproducible.
   std::string why_no_granules;
-  std::string why_too_large;  ///< why even the smallest slice does not fit; empty: it fits
-  bool goes_on = false;       ///< the slices are those of an interrupted run
+  std::string why_too_large;  ///< why the slices, or the layer, do not fit; empty: they fit
+  bool goes_on = false;       ///< the slices or blocks are those of an interrupted run
 
   /// A rank's queries, as rows of the sequence.
   pattern::StoredRows held_queries(int rank) const;
@@ -82,8 +82,8 @@ Job make_job(const JobOptions& options, const comm::Communicator& comm);
 /// The same for a request that exists already; `options.words` is not used.
 Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm);
 
-/// Throws Error(usage) if even the smallest slice needs more than the user's compute.memory_limit. If the user sets no
-/// limit, callers only warn, because the free memory is an estimate.
+/// Throws Error(usage) if even the smallest slice needs more than the user's compute.memory_limit, unless the run
+/// continues an earlier launch. If the user sets no limit, callers only warn, because the free memory is an estimate.
 void check_memory_limit(const Job& job);
 
 // The passes of a run: forward, statistics and backward.

@@ -20,7 +20,7 @@ class LayerWork : public Work {
     files_.read += input_bytes();
   }
 
-  /// `pass` is forward or backward: a run file that asks for statistics of a layer was refused.
+  /// `pass` is forward or backward: a run file that asks for statistics of a layer is refused.
   layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) override {
     if (pass == PassKind::forward) {
       forward_ = layer_.forward(weights_, x_, progress);

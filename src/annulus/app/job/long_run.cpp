@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <sstream>
 
 #include "annulus/app/job/run_identity.hpp"
@@ -11,6 +10,7 @@
 #include "annulus/app/stop.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/core/print_to_stderr.hpp"
 #include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/journal.hpp"
@@ -157,8 +157,8 @@ void LongRun::check_finished() {
       if ((unit.phase + unit.index) % comm_.size() != comm_.rank()) continue;
       const auto changed = output_.part()->changed(store::parse_checks(text));
       if (changed.empty()) continue;
-      fmt::print(stderr, "annulus: warning: {}: {} of part {} changed on disk after it was finished\n", paths_.part,
-                 fmt::join(changed, ", "), unit.index);
+      core::print_to_stderr("annulus: warning: {}: {} of part {} changed on disk after it was finished\n", paths_.part,
+                            fmt::join(changed, ", "), unit.index);
       found += fmt::format("again {} {}\n", unit.phase, unit.index);
     }
   });
@@ -210,7 +210,9 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
   check_finished();
   found_finished_ = finished();
   if (comm.is_root() && found_finished_ > 0) {
-    fmt::print(stderr, "annulus: going on: {} of {} parts are finished\n", found_finished_, units());
+    const bool chosen = job.run.settings.distribution.strategy == "auto";  // perhaps it would choose another one now
+    core::print_to_stderr("annulus: going on: {} of {} parts are finished{}\n", found_finished_, units(),
+                          chosen ? fmt::format(", with strategy {}, as it was begun", cuts.strategy) : "");
   }
   watch_for_stop(comm, job.run.settings.distribution.stall_timeout,
                  {/*seconds=*/18,

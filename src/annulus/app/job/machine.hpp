@@ -16,14 +16,14 @@ namespace annulus::app {
 /// ranks_per_node is the largest number of ranks on a node. Collective; the same on every rank. Throws Error(usage).
 core::Machine machine_of(const std::optional<std::string>& file, bool on_these_ranks, const comm::Communicator& comm);
 
-/// The smallest part of a memory bound that a rank may use. If ranks of a node have the same bound, such as the cgroup
-/// of a job, the bound is divided evenly among them.
+/// The memory that a rank may use: its smallest share of any memory bound. If ranks of a node have the same bound, such
+/// as the cgroup of a job, the bound is divided evenly among them.
 struct MemoryShare {
   double bytes = 0;    ///< 0: no bound is known
   std::string source;  ///< for the user: "memory cgroup /job_7/step_0, shared by 2 ranks of n1"
 };
 
-/// Returns the smallest MemoryShare of any rank, which is the same result on every rank. Collective.
+/// Returns the smallest MemoryShare of all ranks; the result is the same on every rank. Collective.
 MemoryShare memory_share(const comm::Communicator& comm);
 
 /// Bounds that the batch system set, and may enforce without a cgroup: Slurm's --mem (MiB, for all ranks of a node) and
@@ -39,7 +39,7 @@ core::Index plannable_gpu_memory(core::Index free);
 /// sets, results would have different bits. This costs little: ranks have equal parts of the work, so the slowest
 /// machine decides the speed anyway. Returns why some rank does not use its best set, "rank 3 has no avx512"; empty if
 /// all ranks use their best set. Collective. Throws Error(usage) on all ranks if, on some rank,
-/// core::instruction_set_variable is not the name of a set.
+/// the environment variable core::instruction_set_variable has no valid value.
 std::string agree_on_instruction_set(const comm::Communicator& comm);
 
 /// Names two ranks with GPUs of different kinds: "rank 0 has sm_90, rank 3 sm_80"; empty if all GPUs are of one kind.

@@ -19,7 +19,8 @@ namespace {
 using strategies::Problem;
 
 /// Makes the score rule of attention.softcap, attention.bias and input.coordinates.
-kernels::ScoreRule make_rule(const runfile::Settings& settings, const Request& request, Index heads) {
+kernels::ScoreRule make_rule(const runfile::Settings& settings, const Request& request, const Problem& problem) {
+  const Index heads = problem.shape.heads;
   kernels::ScoreRule rule;
   rule.cap = settings.attention.softcap.value_or(0);
   if (!settings.attention.bias) return rule;
@@ -32,7 +33,8 @@ kernels::ScoreRule make_rule(const runfile::Settings& settings, const Request& r
                request.run.where("attention.bias"), rule.slopes.size(), heads);
   }
   if (settings.input.coordinates)
-    rule.coordinates = std::make_shared<kernels::Coordinates>(request.input->coordinates());
+    rule.coordinates = std::make_shared<kernels::Coordinates>(
+        request.input->coordinates(), pattern::rows_without_first(problem.documents, rule.exempt));
   return rule;
 }
 
@@ -51,7 +53,7 @@ Problem make_problem(const runfile::Settings& settings, const Request& request, 
   }
   problem.pattern = settings.attention.pattern;
   problem.precision = settings.compute.precision.value_or(core::default_precision(problem.type));
-  problem.rule = make_rule(settings, request, problem.shape.heads);
+  problem.rule = make_rule(settings, request, problem);
   problem.sink = settings.input.sink.has_value();
   problem.scale = settings.attention.scale.value_or(1 / std::sqrt(double(problem.shape.head_dim)));
   problem.backend = settings.compute.backend.value_or(kernels::default_backend());
@@ -89,7 +91,7 @@ void check_input_place(const runfile::RunFile& run) {
   if (!file) return;
   const comm::BlockingScope inside("the look for " + *file);
   if (fs::exists(*file, ignored)) return;
-  const fs::path folder = fs::absolute(run.name).parent_path();
+  const fs::path folder = runfile::folder_of_paths(run.name);
   const fs::path written = fs::path(*file).lexically_relative(folder);
   if (written.empty() || !fs::exists(written, ignored)) return;
   core::fail(core::ErrorKind::failure,
@@ -118,13 +120,6 @@ void place_queries(const Request& request, Problem& problem) {
   if (!found) return;
   core::fail(request.input ? core::ErrorKind::failure : core::ErrorKind::usage, "{}{}: {}",
              request.run.where(found->key), found->key, found->reason);
-}
-
-/// Refuses a problem that cannot be computed, and names the key to change. For `verify`, no back end is checked.
-void check_problem(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
-  const auto found = check(problem, purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute);
-  if (!found) return;
-  refuse(run, found->key, ": {}", found->reason);
 }
 
 std::vector<std::string> other_input_files(const Request& request) {
@@ -203,9 +198,7 @@ void check_settings(const runfile::RunFile& run, Purpose purpose) {
            core::name_of(*backend), core::why_no_fixed_order(*backend));
   }
   named_strategy(run);
-  if (purpose == Purpose::train && !run.settings.train) {
-    refuse(run, "", "train needs the sections layer and train");
-  }
+  if (purpose == Purpose::train && !run.settings.train) refuse(run, "", "train needs the sections layer and train");
   if (purpose == Purpose::train && run.settings.output.trace) {
     refuse(run, "output.trace", ": train makes no trace, expected none; `annulus run` traces a layer");
   }
@@ -266,7 +259,8 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
     request.problem = make_problem(settings, request, purpose);
     place_queries(request, request.problem);
     check_backend(request.run, request.problem, purpose);
-    check_problem(request.run, request.problem, purpose);
+    const auto use = purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute;
+    if (const auto found = check(request.problem, use)) refuse(request.run, found->key, ": {}", found->reason);
     if (settings.layer) request.layer = make_layer(request);
     request.results = datasets_of_result(request);
   });

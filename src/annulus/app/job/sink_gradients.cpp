@@ -30,8 +30,8 @@ std::vector<double> sink_gradients(const std::vector<std::string>& notes, Index 
       std::int64_t word = 0;
       if (!(numbers >> word) || at < 0 || at >= Index(words.size())) {
         core::fail(core::ErrorKind::failure,
-                   "{}: says '{}' of a part's dsink, expected pairs of an index below {} and a number", journal, note,
-                   words.size());
+                   "{}: found '{}' as a unit's sums for dsink, expected pairs of an index below {} and a number",
+                   journal, note, words.size());
       }
       words[std::size_t(at)] = word;
     }

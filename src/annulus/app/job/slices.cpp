@@ -13,9 +13,9 @@ void Tally::add(PassKind kind, const report::Pass& pass, const Work& work) {
   const std::vector<Index> from = work.bytes_from(kind);
   const Index predicted = work.predicted_bytes(kind);
   rows_ = work.rows().count();
-  const auto [entry, is_first] = passes_.try_emplace(kind, OfPass{pass, predicted, from});
+  const auto [entry, is_first] = passes_.try_emplace(kind, PassSums{pass, predicted, from});
   if (is_first) return;
-  OfPass& sum = entry->second;
+  PassSums& sum = entry->second;
   sum.pass.seconds += pass.seconds;
   sum.pass.peak_bytes = std::max(sum.pass.peak_bytes, pass.peak_bytes);
   sum.predicted_bytes = std::max(sum.predicted_bytes, predicted);
@@ -32,7 +32,7 @@ void Tally::add(const FileBytes& bytes) {
 }
 
 report::Measurements Tally::gathered(const Job& job, const comm::Communicator& comm) const {
-  const comm::Scope scope("the gathering of what was measured");
+  const comm::Scope scope("gathering the measurements");
   report::Measurements measured;
   measured.ranks = comm.size();
   measured.read_seconds = comm.max(read_seconds);
@@ -41,7 +41,7 @@ report::Measurements Tally::gathered(const Job& job, const comm::Communicator& c
   const auto of = [&](PassKind kind) -> std::optional<report::PassMeasurements> {
     const std::vector<PassKind> all = passes_of(job.problem);
     if (std::find(all.begin(), all.end(), kind) == all.end()) return std::nullopt;
-    OfPass one;  // this launch computed nothing if an earlier launch has finished all slices
+    PassSums one;  // stays 0 if earlier launches have finished all slices
     one.pass.metrics.attention.hops.resize(1);
     one.bytes_from.resize(std::size_t(comm.size()));
     if (const auto found = passes_.find(kind); found != passes_.end()) one = found->second;
@@ -162,7 +162,7 @@ WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tal
     SlicedRun slices(job, comm, run.source(), run.output());
     while (const std::optional<Unit> unit = run.claim_together()) {
       const std::string sink_note = slices.compute(unit->index, tally);
-      const comm::Scope scope("the flushing of a unit");
+      const comm::Scope scope("writing a unit's results to disk");
       core::Span flushing("flush", core::SpanKind::file);
       run.finish_together(*unit, sink_note);
       tally.write_seconds += flushing.close();

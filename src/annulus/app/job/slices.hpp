@@ -24,13 +24,13 @@ class Tally {
   report::Measurements gathered(const Job& job, const comm::Communicator& comm) const;
 
  private:
-  struct OfPass {
+  struct PassSums {
     report::Pass pass;
     Index predicted_bytes = 0;
     std::vector<Index> bytes_from;
   };
 
-  std::map<PassKind, OfPass> passes_;
+  std::map<PassKind, PassSums> passes_;
   report::LseFindings lse_;
   FileBytes files_;
   Index rows_ = 0;
@@ -46,7 +46,7 @@ class SlicedRun {
   SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, store::RowWriter* output)
       : job_(job), comm_(comm), source_(source), output_(output) {}
 
-  /// Reads and computes slice i, and writes it; may begin to read slice i + 1. Returns Work::sink_note(). Collective.
+  /// Reads, computes and writes slice i; may begin to read slice i + 1. Returns Work::sink_note(). Collective.
   std::string compute(Index i, Tally& tally);
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 using core::StoredTensor;
 
-/// Checks results before they are written: all must be finite, except the LSE of rows that see no key.
+/// Checks results before they are written. All must be finite, but an LSE may be -inf. Normalizers are not checked.
 class CheckedRows final : public core::RowSink {
  public:
   /// If `to` is nullptr, the results are dropped after the check.
@@ -38,33 +38,36 @@ class CheckedRows final : public core::RowSink {
  private:
   core::DType lse_type() const { return core::lse_type(job_.problem.type); }
 
-  /// The rows of a unit are contiguous in memory.
+  /// Looks for NaN and infinity in a piece. A unit's rows are contiguous in memory, so `pitch` is the size of one row.
   void check(StoredTensor tensor, const core::RowPiece& piece) const {
     const core::DType type = tensor == StoredTensor::entropy ? lse_type() : job_.problem.type;
-    const Index row = piece.pitch / Index(core::bytes_of(type));
-    if (const auto found = store::find_non_finite(piece.memory, type, piece.count * row))
-      fail(tensor, piece, row, *found);
+    const Index row_numbers = piece.pitch / Index(core::bytes_of(type));
+    if (const auto found = store::find_non_finite(piece.memory, type, piece.count * row_numbers))
+      fail(tensor, piece, row_numbers, *found);
   }
-  [[noreturn]] void fail(StoredTensor tensor, const core::RowPiece& piece, Index row,
+  [[noreturn]] void fail(StoredTensor tensor, const core::RowPiece& piece, Index row_numbers,
                          const store::NonFinite& found) const {
-    const Index head_numbers = std::max<Index>(1, row / std::max<Index>(1, piece.heads.size()));
-    const Index at = piece.first + found.index / row, sequence = job_.file_shape().sequence;
+    const Index head_numbers = std::max<Index>(1, row_numbers / std::max<Index>(1, piece.heads.size()));
+    // With input.lengths, `at` counts the rows of all batch entries. The message gives the entry, and the row in it.
+    const Index at = piece.first + found.index / row_numbers, sequence = job_.file_shape().sequence;
     core::fail(core::ErrorKind::failure, "the result's {} holds {} in row {}, head {}{}, {}", core::name_of(tensor),
-               found.value, at % sequence, found.index % row / head_numbers,
+               found.value, at % sequence, found.index % row_numbers / head_numbers,
                job_.file_shape().batch > 1 ? fmt::format(" of batch entry {}", piece.batch + at / sequence) : "",
                causes_of_no_number(job_.problem));
   }
 
   void look_at_lse(const core::RowPiece& piece) {
-    const Index row = piece.pitch / Index(core::bytes_of(lse_type())), count = piece.count * row;
-    if (const auto found = find_wrong_lse(job_, piece.memory, count)) fail(StoredTensor::lse, piece, row, *found);
+    const Index row_numbers = piece.pitch / Index(core::bytes_of(lse_type())), count = piece.count * row_numbers;
+    if (const auto found = find_wrong_lse(job_, piece.memory, count))
+      fail(StoredTensor::lse, piece, row_numbers, *found);
     const core::Interval rows{piece.first, piece.first + piece.count};
-    const Index none = pattern::count_in_gaps(job_.problem.documents, {rows}) * row;  // in rows that do not exist
-    lse_.add(own_lse_findings(job_, piece.memory, count, none));
+    // Number of LSEs that belong to rows that do not exist (padding).
+    const Index missing = pattern::count_in_gaps(job_.problem.documents, {rows}) * row_numbers;
+    lse_.add(own_lse_findings(job_, piece.memory, count, missing));
     if (job_.problem.gradients) check_gradients();
   }
 
-  /// Local, unlike the function that it calls: turns the AgreedError of all ranks into an Error of this rank.
+  /// The function below expects the same `lse` on all ranks. Here one rank calls it, so its error becomes an Error.
   void check_gradients() const {
     try {
       check_gradients_mean_something(job_, lse_);
@@ -97,8 +100,8 @@ void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetr
 struct StreamMetrics {
   core::RankMetrics forward{0, {{}, {}}}, backward{0, {{}, {}}};
   Index units = 0;
-  Index peak_bytes = 0;       ///< peak of tensors and buffers
-  Index predicted_bytes = 0;  ///< peak of the largest unit that the rank computed
+  Index peak_bytes = 0;       ///< measured peak of tensors and buffers
+  Index predicted_bytes = 0;  ///< largest predicted peak of the units that the rank computed
   core::RowTraffic read, written;
   report::LseFindings lse;  ///< findings about this rank's rows
 };
@@ -114,7 +117,7 @@ class StreamWork {
             std::vector<Index>(std::size_t(passes_.phases()), passes_.units())};
   }
 
-  /// Tensors that are stored beside the result from one phase to the next.
+  /// Tensors that phase 0 stores in the unfinished result file for phase 1.
   std::vector<store::TensorSpec> scratch() const {
     if (passes_.phases() == 1) return {};
     core::Shape shape = job_.file_shape();
@@ -127,14 +130,15 @@ class StreamWork {
   void run(LongRun& long_run, const strategies::Progress& progress) {
     while (const std::optional<Unit> unit = long_run.claim()) {
       const std::string note = compute(*unit, long_run.source(), long_run.sink(), long_run.finished_share(), progress);
-      const comm::BlockingScope inside("the flushing of a block's results");
+      const comm::BlockingScope inside("writing a block's results to disk");
       long_run.finish(*unit, note);
     }
     metrics_.read = long_run.source().traffic();
     if (metrics_.units > 0) metrics_.written = long_run.sink()->traffic();
   }
 
-  /// Used if no file is written: the units are divided evenly among the ranks, and their results are dropped.
+  /// Used if no file is written: the units are divided evenly among the ranks, and their results are dropped. There is
+  /// only phase 0, because gradients need a file.
   void run_without_file(const comm::Communicator& comm, const strategies::Progress& progress) {
     store::FileRows source;
     put_inputs(job_, store::Wanted::finite_numbers, source);
@@ -147,7 +151,8 @@ class StreamWork {
   const StreamMetrics& metrics() const { return metrics_; }
 
  private:
-  /// Computes a unit; if `sink` is nullptr, drops its results. Returns the unit's sink_note().
+  /// Computes a unit; if `sink` is nullptr, drops its results. Returns the unit's sink_note(). `begun`: the finished
+  /// share of the run before this unit.
   std::string compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
                       const strategies::Progress& progress) {
     const int phase = int(unit.phase);
@@ -156,13 +161,13 @@ class StreamWork {
         fmt::format("block {} of {}{}", block + 1, passes_.blocks(), phase == 1 ? ", dk and dv" : "");
     const comm::Scope scope(name);
     const core::Span span(name.c_str(), core::SpanKind::pass);
-    const strategies::Progress of_unit = [&](double share, const std::string& where) {
+    const strategies::Progress unit_progress = [&](double share, const std::string& where) {
       progress(begun + std::min(share, 1.0) / double(units), name + ", " + where);
     };
     CheckedRows checked(job_, sink, metrics_.lse);
     core::memory_ledger().reset_peak();
     const strategies::UnitMetrics made =
-        passes_.run(phase, unit.index, source, checked, progress ? of_unit : progress, {});
+        passes_.run(phase, unit.index, source, checked, progress ? unit_progress : progress, {});
     metrics_.units += 1;
     metrics_.peak_bytes = std::max(metrics_.peak_bytes, core::memory_ledger().peak());
     metrics_.predicted_bytes = std::max(metrics_.predicted_bytes, passes_.cost(phase, block).memory_bytes);
@@ -176,7 +181,7 @@ class StreamWork {
   StreamMetrics metrics_;
 };
 
-/// The work of all phases, for the progress line.
+/// The floating-point operations of all phases: the progress line shows a rate.
 report::ProgressLine::Work all_work(const Job& job) {
   const int products = job.problem.gradients ? 2 + 3 + 4 : 2;  // 2 in the forward pass, 3 for dq, 4 for dk and dv
   const pattern::StoredRows all({{0, job.problem.shape.sequence}});
@@ -184,7 +189,7 @@ report::ProgressLine::Work all_work(const Job& job) {
   return {1e-9 * strategies::flops_of(job.problem.shape, kept, products), "GFLOP"};
 }
 
-/// Adds the columns of /run that have a number for each rank and that no pass measures.
+/// Adds columns of /run with one number for each rank, about the whole run and not about one pass.
 void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, report::Measurements& measured) {
   std::vector<store::Column>& columns = measured.forward.per_rank;
   const auto add = [&](const report::Quantity& quantity, double value) {
@@ -195,15 +200,15 @@ void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, r
   add({"peak_resident_bytes", "bytes", "peak of the process, libraries included"}, double(core::peak_resident_bytes()));
   add({"read_seconds", "s", "time in which a thread was reading"}, metrics.read.seconds);
   add({"write_seconds", "s", "wall time writing the result"}, metrics.written.seconds);
-  add({"units", "1", "parts finished, blocks of either phase"}, double(metrics.units));
+  add({"units", "1", "units finished, in all phases"}, double(metrics.units));
   add({"bytes_asked", "bytes", "bytes of rows that were used"}, double(metrics.read.asked));
-  add({"bytes_read", "bytes", "bytes read for them"}, double(metrics.read.moved));
+  add({"bytes_read", "bytes", "bytes read to get the rows that were used"}, double(metrics.read.moved));
   add({"bytes_written", "bytes", "bytes of results written"}, double(metrics.written.moved));
   measured.read_seconds = comm.max(metrics.read.seconds);
   measured.write_seconds = comm.max(metrics.written.seconds);
 }
 
-/// Adds lines to the summary. Call it on rank 0.
+/// Adds lines to the summary. Call it on rank 0. `found`: number of units that earlier launches finished.
 void add_lines(const Job& job, Index found, const Index all, report::Measurements& measured) {
   const report::PassMeasurements& forward = measured.forward;
   const double asked = forward.sum("bytes_asked"), read = forward.sum("bytes_read");
@@ -222,16 +227,17 @@ void add_lines(const Job& job, Index found, const Index all, report::Measurement
 
 report::Measurements measure(const Job& job, const StreamMetrics& metrics, double seconds,
                              const comm::Communicator& comm) {
-  const comm::Scope scope("the gathering of what was measured");
+  const comm::Scope scope("gathering the measurements");
   report::Measurements measured;
   measured.ranks = comm.size();
   // The passes alternate block by block. Each pass gets a part of the time, in proportion to its compute and wait
   // seconds.
-  const auto busy = [](const core::RankMetrics& of) { return of.total().compute_seconds + of.total().wait_seconds; };
-  const double both = std::max(busy(metrics.forward) + busy(metrics.backward), 1e-9);
-  const auto pass = [&](const core::RankMetrics& of) {
-    report::Pass one{
-        .metrics = {.attention = of}, .seconds = seconds * busy(of) / both, .peak_bytes = metrics.peak_bytes};
+  const auto busy = [](const core::RankMetrics& one) { return one.total().compute_seconds + one.total().wait_seconds; };
+  const double busy_seconds = std::max(busy(metrics.forward) + busy(metrics.backward), 1e-9);
+  const auto pass = [&](const core::RankMetrics& made) {
+    report::Pass one{.metrics = {.attention = made},
+                     .seconds = seconds * busy(made) / busy_seconds,
+                     .peak_bytes = metrics.peak_bytes};
     return gather(one, metrics.predicted_bytes, false, comm);
   };
   measured.forward = pass(metrics.forward);

@@ -70,7 +70,7 @@ class Work {
   virtual FileBytes file_bytes() const = 0;
 };
 
-/// The rows of a job's inputs, from its file or made from a seed. Empty for a layer. Collective. Throws as make_work().
+/// Rows of a job's inputs, from its file or a seed; empty for a layer. Collective. Throws the same Error on every rank.
 std::unique_ptr<store::FileRows> input_rows(const Job& job, const comm::Communicator& comm);
 
 /// Makes the work of a job, or of one slice. The work reads its inputs from `source`; all arguments must outlive it.

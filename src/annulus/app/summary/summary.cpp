@@ -126,7 +126,7 @@ void print_findings(const Job& job, const report::LseFindings& lse) {
   if (const std::string coarse = coarse_scores(job, lse); !coarse.empty()) print_line("scores", coarse);
 }
 
-/// With layer.sharding: tensor each rank computes all rows of its heads, so nothing moves rows between ranks.
+/// True with layer.sharding tensor: each rank computes all rows of its heads, so attention moves no rows between ranks.
 bool shares_heads(const Job& job) { return job.layer && job.layer->sharding == layer::Sharding::tensor; }
 
 }  // namespace

@@ -12,9 +12,9 @@
 namespace annulus::app {
 
 /// The kind of partition that gives rows to ranks: the kind that the run file or `auto` sets, otherwise the strategy's
-/// own.
+/// own; `contiguous` with layer.sharding tensor.
 std::string name_of_partition(const Job& job);
-/// The name of the strategy that is used.
+/// The name of the strategy that is used. With layer.sharding tensor it is `single`.
 std::string name_of_strategy(const Job& job);
 
 /// Attributes of /run that the run file or annulus decided: `strategy`, `partition` and, if there are several slices,

@@ -51,8 +51,10 @@ std::vector<std::string> contents_of(const std::vector<PlannedCase>& planned) {
   std::map<std::vector<std::string>, std::string> contents;
   std::vector<std::string> all;
   for (const PlannedCase& one : planned) {
-    const auto [found, is_new] = contents.try_emplace(one.input_files);
-    if (is_new) found->second = contents_of(one.input_files);
+    std::vector<std::string> files;
+    for (const auto& [file, state] : one.input_files) files.push_back(file);
+    const auto [found, is_new] = contents.try_emplace(files);
+    if (is_new) found->second = contents_of(files);
     all.push_back(found->second);
   }
   return all;
@@ -113,6 +115,7 @@ class SweepStore {
     for (;;) {
       const std::string seen = store::state_of_parts(table_);
       CaseRecords records = this->records();
+      launch_.check_is_there();  // otherwise the table may lack cases that this launch has measured
       const report::SweepTable table = table_of(records, provenance);
       if (!table.records.empty() && !report::tables_have_cases(table_, json_, table)) {
         report::write_sweep_table(table_, json_, table);

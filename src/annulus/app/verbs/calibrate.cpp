@@ -98,7 +98,7 @@ struct Measured {
   Index rows;
   double seconds_per_gflop;
 };
-/// Measures the kernel with so many rows (at most most_rows_computed) that the slowest rank works for `long_enough`. If
+/// Measures the kernel with enough rows (at most most_rows_computed) to keep the slowest rank busy `long_enough`. If
 /// `alone`, only rank 0 computes.
 Measured measure_kernel(const comm::Communicator& comm, Index head_dim, core::DType type, core::Precision precision,
                         bool alone = false) {
@@ -274,7 +274,7 @@ class File {
   bool is_whole_ = true;
 };
 
-/// For each rank, makes a file of 64 MiB beside `beside`, flushes it to disk, reads it and removes it. Collective.
+/// For each rank, makes a file of 64 MiB next to `beside`, flushes it to disk, reads it and removes it. Collective.
 ReadRates measure_read_rates(const std::string& beside, const comm::Communicator& comm) {
   const comm::Scope scope("the measurement of reading");
   std::optional<File> file;
@@ -334,10 +334,11 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   std::string links = "one rank: links and overlap are the built-in defaults";
   if (comm.size() > 1) {
     // These ranks can measure only one kind of link: between nodes, if there are several nodes.
-    const bool several = machine.ranks_per_node < comm.size();
-    (several ? machine.between_nodes : machine.inside_node) = measure_link(comm);
+    const bool has_several_nodes = machine.ranks_per_node < comm.size();
+    (has_several_nodes ? machine.between_nodes : machine.inside_node) = measure_link(comm);
     machine.overlap = measure_overlap(comm, usual.rows);
-    links = several ? "inside_node is the built-in default" : "one node: between_nodes is the built-in default";
+    links =
+        has_several_nodes ? "inside_node is the built-in default" : "one node: between_nodes is the built-in default";
   }
   machine.seconds_per_copied_byte = measure_copy(comm);
   machine.seconds_per_call = seconds_per_call(comm);

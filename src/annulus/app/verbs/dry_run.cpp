@@ -22,7 +22,7 @@ using strategies::Schedule;
 using strategies::Transfer;
 using strategies::Transfers;
 
-constexpr std::size_t rows_shown = 16;  // ranks or blocks in a table; further ranks or blocks are not shown
+constexpr std::size_t lines_shown = 16;  // a table has a line for each of the first 16 ranks or blocks
 
 std::string rows_text(const pattern::StoredRows& rows) {
   std::string text;
@@ -31,7 +31,8 @@ std::string rows_text(const pattern::StoredRows& rows) {
   return text.empty() ? "none" : text;
 }
 
-/// Prints rows, work, memory and traffic of every rank in one pass. `predict` returns the costs of one rank.
+/// Prints rows, work, memory and traffic of the first ranks in one pass, and the largest costs of all ranks. `predict`
+/// returns the costs of one rank.
 void print_pass(const Job& job, const pattern::Partition& partition, PassKind pass,
                 const std::function<Prediction(int)>& predict) {
   fmt::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name_of(pass), "rank", "rows", "work",
@@ -42,7 +43,7 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
     all.push_back(predict(int(p)));
     kept += double(all.back().kept);
   }
-  for (std::size_t p = 0; p < std::min(all.size(), rows_shown); ++p) {
+  for (std::size_t p = 0; p < std::min(all.size(), lines_shown); ++p) {
     fmt::print("# {:>5}  {:>10}  {:>6.2f}x  {:>10}  {:>10}  {:>10}  {}\n", p, partition[p].count(),
                double(all[p].kept) * double(all.size()) / std::max(kept, 1.0),
                describe_bytes(double(all[p].memory_bytes)), describe_bytes(double(all[p].bytes_sent)),
@@ -54,7 +55,7 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
              describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops_of(pass, kept, job.problem.shape));
 }
 
-/// Prints the blocks of strategy stream, phase by phase. Any rank may compute any block.
+/// Prints the first blocks of strategy stream, phase by phase. Any rank may compute any block.
 void print_blocks(const Job& job) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
   fmt::print("# {}; {} read in all, {} written\n", describe_blocks(*job.stream), describe_bytes(job.stream->bytes_read),
@@ -64,8 +65,8 @@ void print_blocks(const Job& job) {
                phase == 1             ? "dk and dv"
                : passes.phases() == 2 ? "forward, and dq"
                                       : "forward",
-               "block", "rows", "GFLOP", "memory", "reads", "writes", "is");
-    for (Index block = 0; block < std::min<Index>(passes.blocks(), rows_shown); ++block) {
+               "block", "rows", "GFLOP", "memory", "reads", "writes", "has rows");
+    for (Index block = 0; block < std::min<Index>(passes.blocks(), lines_shown); ++block) {
       const strategies::UnitCost unit = planner::unit_cost(passes, job.problem, phase, block);
       fmt::print("# {:>5}  {:>10}  {:>10.3g}  {:>10}  {:>10}  {:>10}  {}\n", block, passes.rows(block).count(),
                  1e-9 * strategies::flops_of(job.problem.shape, double(unit.kept), unit.products),
@@ -75,12 +76,12 @@ void print_blocks(const Job& job) {
   }
 }
 
-/// Prints the passes of a layer: memory of the whole layer, but work and messages only of its attention.
+/// Prints the passes of a layer: the memory of the whole layer, but the work and messages of its attention only.
 void print_layer(const Job& job) {
   const layer::LayerProblem& problem = *job.layer;
   const int ranks = int(job.partition.size());
   const pattern::Partition partition = layer::partition_of(problem, *job.strategy, ranks);
-  fmt::print("# layer: {}; weights of {} on rank 0. Memory is the layer's, work and messages are its attention's\n",
+  fmt::print("# layer: {}; weights of {} on rank 0. Memory: the whole layer; work and messages: its attention only\n",
              describe_layer(job), describe_bytes(double(weight_bytes(problem, 0, ranks))));
   std::vector<layer::MemoryPrediction> memory;  // one for each rank
   for (int p = 0; p < ranks; ++p) memory.push_back(layer::predict_memory(problem, *job.strategy, partition, p));
@@ -98,9 +99,9 @@ void print_layer(const Job& job) {
              describe_bytes(double(std::ranges::max(memory, {}, &layer::MemoryPrediction::training).training)));
 }
 
-constexpr std::size_t steps_shown = 24;
+constexpr std::size_t steps_shown = 24;  // steps with a line of their own; the line "sum" counts all steps
 
-/// "1024 x 16": the mean number of rows in a head, and their strides.
+/// "1024 x 16": the mean number of rows per head, and the strides between these rows.
 std::string rows_text(const pattern::KeyRows& rows, Index heads) {
   std::set<Index> strides;
   for (const auto& owned : rows.owned()) {
@@ -118,7 +119,8 @@ Index bytes_of(const std::vector<Transfer>& all) {
   return bytes;
 }
 
-/// "4.0 MiB from 0"; with several ranks "8.0 MiB from 2 ranks"; "-" if there is no transfer.
+/// "4.0 MiB from 0"; from several ranks "8.0 MiB from 2 ranks"; in a collective "8.0 MiB from all"; "-" if there is no
+/// transfer.
 std::string transfers_text(const std::vector<Transfer>& all, const char* word) {
   if (all.empty()) return "-";
   std::set<int> ranks;
@@ -136,7 +138,7 @@ class Printer {
   void print() const {
     const bool backward = schedule_.sums() != nullptr;
     fmt::print("# {:>5}  {:<10} {:>16}  {:>7}  {:<20} {:<20}{}\n", "step", "keys of", "rows x stride", "work",
-               "meanwhile receive", "meanwhile send", backward ? " sums come             sums leave" : "");
+               "meanwhile receive", "meanwhile send", backward ? " sums received         sums sent" : "");
     for (std::size_t i = 0; i < schedule_.rounds().size(); ++i) {
       if (schedule_.rounds().size() > 1) fmt::print("# pair {} of {}\n", i + 1, schedule_.rounds().size());
       print_round(schedule_.keys().round(i), backward ? &schedule_.sums()->round(i) : nullptr);
@@ -146,6 +148,7 @@ class Printer {
  private:
   double all_work() const { return double(schedule_.kept(rank_)); }
   const pattern::StoredRows& rows() const { return schedule_.partition()[std::size_t(rank_)]; }
+  /// Kept triples of a round. all_work() is right, too, if this rank computes the queries of all ranks.
   double work_of(const Problem& round) const {
     return schedule_.rounds().size() == 1 ? all_work() : double(strategies::kept_of(round, rows()));
   }
@@ -178,8 +181,8 @@ class Printer {
     fmt::print("\n");
   }
 
-  /// Prints a step's number, its keys' owner and rows, and its part of the work in per cent. Some steps move only sums,
-  /// no keys.
+  /// Prints a step's number, its keys' owner and rows, and its share of the work in per cent. Some steps move only
+  /// sums, no keys.
   void print_step(const KeyRound& keys, std::size_t s, bool has_keys) const {
     std::vector<std::string> owners, forms;
     core::Count kept = 0;
@@ -207,7 +210,7 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   std::string rows;
   for (const core::Interval& interval : job.partition[std::size_t(rank)].intervals()) {
     rows += fmt::format(" [{}, {})", interval.begin, interval.end);
-    if (rows.size() > 60) {
+    if (rows.size() > 60) {  // keeps the line short if a rank has many intervals
       rows += " ...";
       break;
     }
@@ -219,22 +222,24 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   if (schedule.gathers_queries()) {
     const Schedule& inner = schedule.of_all_queries();
     fmt::print(
-        "# it receives the queries of all ranks ({} queries, {} of them its own), computes them with its own keys, and "
-        "returns partial results:\n",
+        "# it gets all {} queries ({} are its own), computes their attention to its own keys, and returns partial "
+        "results:\n",
         inner.row_counts(rank).queries, schedule.row_counts(rank).queries);
     return Printer(inner, rank).print();
   }
   const strategies::HeadGroup group = schedule.group_of(rank);
   const Schedule& across = schedule.across(rank);
   const bool backward = across.sums() != nullptr;
-  const Index there = backward ? group.backward_bytes_received() : group.bytes_received();
-  fmt::print("# in group {} of {} it exchanges rows for heads, {} received, and as member {} has {} of {} heads:\n",
-             group.number(), group.rows().size(), describe_bytes(double(there)), group.rank(),
-             group.narrow().shape.heads, job.problem.shape.heads);
+  const Index group_bytes = backward ? group.backward_bytes_received() : group.bytes_received();
+  fmt::print(
+      "# it is rank {} of group {} ({} groups): it receives {} from ranks of this group, and computes {} of {} heads "
+      "for all rows of the group; ranks in the next lines are groups:\n",
+      group.rank(), group.number(), group.rows().size(), describe_bytes(double(group_bytes)),
+      group.narrow().shape.heads, job.problem.shape.heads);
   Printer(across, group.number()).print();
 }
 
-/// Prints what a block of strategy stream reads from other blocks in the forward pass.
+/// Prints the costs of a block of strategy stream in phase 0, and what it reads from other blocks.
 void print_block(const Job& job, int block) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
   const strategies::UnitCost unit = passes.cost(0, block);
@@ -247,7 +252,7 @@ void print_block(const Job& job, int block) {
 }
 
 /// For each pass, prints one line for each of the first steps, and one line for the sum of all steps. Does not count
-/// the work of later steps one by one, so that printing the schedule of one rank of 65,536 takes only a second.
+/// the work of each later step, so that printing the schedule of one rank of 65,536 takes only a second.
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_steps(job, *schedule_of(job, pass), rank, name_of(pass));
 }
@@ -258,6 +263,11 @@ void dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& 
   if (!comm.is_root()) return;
   fmt::print("# settings, resolved\n{}\n", runfile::resolved_text(job.run.settings));
   fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
+  if (job.goes_on) {
+    fmt::print("# an interrupted run is continued: strategy {}, {} {}\n", job.strategy->name(),
+               job.is_streamed() ? Index(job.partition.size()) : job.slice_count(),
+               job.is_streamed() ? "blocks" : "passes");
+  }
   for (const std::string& note : notes_on(job.problem)) fmt::print("# note: {}\n", note);
   const core::Machine& machine = job.machine;
   fmt::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank), machine.why_this_memory());
@@ -273,7 +283,7 @@ void dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& 
   if (!job.why_too_large.empty()) fmt::print("# does not fit: {}\n", job.why_too_large);
   if (job.layer) return print_layer(job);
   if (job.slice_count() > 1) {
-    fmt::print("# passes over the input: {}; the numbers below are of the first\n", describe_passes(job));
+    fmt::print("# passes over the input: {}; the numbers below are for the first pass\n", describe_passes(job));
   }
   for (const PassKind pass : passes_of(shown.problem)) {
     const auto schedule = schedule_of(shown, pass);

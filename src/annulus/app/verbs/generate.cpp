@@ -87,7 +87,7 @@ std::vector<Dataset> datasets_of_layer(const Given& given) {
                            rows_of(TensorId::dy, rows_spec("dy", problem)),
                            rows_of(TensorId::target, rows_spec("target", problem))};
   const std::vector<store::TensorSpec> specs = weight_specs("", problem);
-  for (const layer::Weight weight : layer::all_weights) {
+  for (const layer::Weight weight : layer::all_weights) {  // `specs` has only weights; `all` begins with x, dy, target
     if (!problem.has(weight)) continue;
     // Columns have a norm of about 1, so x with variance 1 gives products with variance 1.
     const core::Rectangle box = layer::whole(problem, weight);

@@ -14,6 +14,7 @@
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/print_to_stderr.hpp"
 #include "annulus/report/trace_file.hpp"
 #include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
@@ -79,7 +80,11 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   Request request = read_request(given.words, Purpose::run, comm);
   JobOptions options{given.words, Purpose::run, given.ranks};
   options.stream = planner::StreamOffer::if_needed;
-  if (!given.dry_run) options.recorded = recorded_cuts(request, given.restart, comm);
+  try {  // a run on other ranks than the launched ones (--ranks) is only imagined, and continues nothing
+    if (!given.ranks) options.recorded = recorded_cuts(request, given.restart, comm);
+  } catch (const comm::AgreedError&) {
+    if (!given.dry_run) throw;  // a dry run goes on, and warn_of_refusal() says why a run would not
+  }
   return make_job(std::move(request), options, comm);
 }
 
@@ -135,7 +140,7 @@ void warn_of_refusal(const Job& job, bool restart, const comm::Communicator& com
   } catch (const comm::AgreedError& error) {
     why = error.what();
   }
-  if (!why.empty() && comm.is_root()) fmt::print(stderr, "annulus: warning: a run would end at once: {}\n", why);
+  if (!why.empty() && comm.is_root()) core::print_to_stderr("annulus: warning: a run would end at once: {}\n", why);
 }
 
 int run_once(const Given& given, const comm::Communicator& comm, const std::string& command_line) {

@@ -1,6 +1,6 @@
 // Replaces <mpi.h> if the library is built without MPI (-DANNULUS_MPI=OFF). It declares MPI's names, so that the
 // folder comm compiles, but sends no messages. A communicator of one process (comm::Communicator()) calls none of
-// these functions; if one of them is called nevertheless, it returns an error.
+// these functions. Almost all of them only return an error.
 #pragma once
 
 #include <cstring>
@@ -51,6 +51,7 @@ ANNULUS_WITHOUT_MPI(MPI_Comm_set_errhandler)
 ANNULUS_WITHOUT_MPI(MPI_Comm_size)
 ANNULUS_WITHOUT_MPI(MPI_Comm_split)
 ANNULUS_WITHOUT_MPI(MPI_Comm_split_type)
+ANNULUS_WITHOUT_MPI(MPI_Comm_test_inter)
 ANNULUS_WITHOUT_MPI(MPI_Finalize)
 ANNULUS_WITHOUT_MPI(MPI_Finalized)
 ANNULUS_WITHOUT_MPI(MPI_Get_processor_name)
@@ -68,6 +69,7 @@ ANNULUS_WITHOUT_MPI(MPI_Info_free)
 ANNULUS_WITHOUT_MPI(MPI_Info_set)
 ANNULUS_WITHOUT_MPI(MPI_Igather)
 ANNULUS_WITHOUT_MPI(MPI_Init_thread)
+ANNULUS_WITHOUT_MPI(MPI_Initialized)
 ANNULUS_WITHOUT_MPI(MPI_Iprobe)
 ANNULUS_WITHOUT_MPI(MPI_Irecv)
 ANNULUS_WITHOUT_MPI(MPI_Isend)

@@ -24,13 +24,13 @@ struct Found {
   core::FileIdentity identity;
 };
 Found look(const std::string& path) {
-  const comm::BlockingScope inside("the look at " + path);
+  const comm::BlockingScope inside("the look-up of " + path);
   struct stat about {};
   if (lstat(path.c_str(), &about) != 0) return {errno, {}};
   return {0, {about.st_dev, about.st_ino}};
 }
 
-/// Throws an error that says what the path leads to instead of the file that was made under it.
+/// Throws an error that says what `path` leads to instead of the file that was made under this name.
 [[noreturn]] void complain(const std::string& path, ino_t inode, const Found& found) {
   if (found.error != 0) {
     fail(ErrorKind::failure, "{}: the file that was made under this name (inode {}) cannot be found: {}", path, inode,
@@ -102,7 +102,7 @@ AtomicFile::AtomicFile(const std::string& file, bool overwrite)
 AtomicFile::AtomicFile(const std::string& file, bool overwrite, const std::string& made, Unnamed unnamed)
     : final_path_(file), overwrite_(overwrite), unnamed_(unnamed), descriptor_(made, O_RDWR | O_NOFOLLOW) {
   {
-    const core::MakingScope making;  // meanwhile a signal does not remove `made` as an unfinished file
+    const core::MakingScope making;  // until release(), no signal can remove `made` as an unfinished file
     unfinished_.emplace(made, descriptor_.identity().inode);
     unfinished_->release();
   }
@@ -120,8 +120,8 @@ void AtomicFile::write(const std::string& text) {
   if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", final_path_, std::strerror(code));
 }
 
-/// Gives the new file the owner, group and rights of the file that it replaces, if this process may. If this process
-/// may not set that group, the group of the new file gets only rights that all other users have, too.
+/// Gives the new file the owner, group and permissions of the file that it replaces, if this process may. If this
+/// process may not set that group, the new file's group gets only permissions that all other users have, too.
 void AtomicFile::take_permissions() const {
   struct stat replaced {
   }, made{};
@@ -133,7 +133,7 @@ void AtomicFile::take_permissions() const {
       mode &= ~mode_t(070) | ((mode & 07) << 3);
     }
   }
-  fchmod(descriptor_.id(), mode);  // may fail on a file system without rights: then there are none to set
+  fchmod(descriptor_.id(), mode);  // fails on a file system without permissions, which is no error
 }
 
 void AtomicFile::take_name() const {
@@ -158,10 +158,10 @@ void AtomicFile::publish() {
     keep(error.what());
   }
   unfinished_->release();
-  flush_folder(final_path_);  // has no effect on some file systems, but the file's content is safe
+  flush_folder(final_path_);  // may do nothing on some file systems; the file's content is on disk already
 }
 
-/// Keeps the file, because hours of work are in it. Throws an error that begins with `why` and names the file.
+/// Keeps the file, because it may contain hours of work. Throws an error that begins with `why` and names the file.
 void AtomicFile::keep(const std::string& why) {
   if (unnamed_ == Unnamed::stays) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
   std::string kept = final_path_ + ".kept." + random_digits();

@@ -14,8 +14,8 @@
 
 namespace annulus::store {
 
-/// An unfinished file; every rank may have an object for it. On machines that share a file system, the file's device
-/// number may differ, but its inode number is the same.
+/// An unfinished file. Every rank may have an object for the same file: on machines that share a file system, the
+/// file's device number may differ, but its inode number is the same.
 class UnfinishedFile {
  public:
   /// For an existing file. Throws Error(failure) if the path does not lead to the file with this inode.
@@ -29,7 +29,7 @@ class UnfinishedFile {
 
   /// Throws Error(failure) if the path now leads to another file, or to none; the message says what changed.
   void check() const;
-  /// Forgets the file. Call it when the file is finished, or when it belongs to another process.
+  /// Forgets the file, so that it is not removed. Call it when the file is finished, or belongs to another process.
   void release();
 
  private:

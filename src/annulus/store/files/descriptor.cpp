@@ -13,8 +13,8 @@
 namespace annulus::store {
 namespace {
 
-/// Calls fcntl for a lock of one byte. Uses open file description locks, because a normal lock of fcntl ends when any
-/// descriptor of the file is closed. Returns 0 or the error's number.
+/// Calls fcntl for a lock of one byte. Uses open file description locks, because a normal lock of fcntl ends as soon as
+/// the process closes any descriptor of the file. Returns 0 or the error's number.
 int call(int file, int command, short kind, long long byte, struct flock* found = nullptr) {
   struct flock lock {};
   lock.l_type = kind;

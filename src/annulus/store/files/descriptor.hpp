@@ -1,4 +1,4 @@
-// An open file that closes itself and knows whether a path leads to it. Also: locks on single bytes of a file.
+// An open file, which closes itself and knows whether a path leads to it; and locks on single bytes of a file.
 #pragma once
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ class ByteLock {
   ByteLock& operator=(const ByteLock&) = delete;
   ByteLock& operator=(ByteLock&&) = delete;
 
-  /// Locks the byte at once; empty if another holder has locked it, or if locking fails.
+  /// Locks the byte without waiting; empty if another holder has locked it, or if locking fails.
   static std::optional<ByteLock> without_waiting(const Descriptor& file, long long byte);
 
  private:

@@ -26,9 +26,9 @@ std::string folder_of(const std::string& file) {
   return folder.empty() ? "." : folder;
 }
 
-/// Writes a file to disk piece by piece, so that no single call takes long: a call that flushes everything to a slow
-/// disk looks as if it hangs. Call fsync afterwards, because this function writes no metadata, and on some file systems
-/// nothing at all.
+/// Writes a file to disk piece by piece, so that no single call takes long: a call that flushed everything to a slow
+/// disk would look as if it hung. Call fsync afterwards, because this function writes no metadata, and on some file
+/// systems nothing at all.
 void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
   struct stat found {};
   if (fstat(descriptor.id(), &found) != 0) return;
@@ -47,7 +47,7 @@ void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
 }  // namespace
 
 bool exists(const std::string& file) {
-  const comm::BlockingScope inside("the look for " + file);
+  const comm::BlockingScope inside("the search for " + file);
   std::error_code ignored;
   return std::filesystem::exists(file, ignored);
 }
@@ -58,8 +58,8 @@ bool is_taken(const std::string& path) {
 }
 
 std::string why_too_long(const std::string& file) {
-  const comm::BlockingScope inside("the look at the folder of " + file);
-  // Length of the longest text that is added to a name: ".tmp." and 58 letters (process_name.hpp).
+  const comm::BlockingScope inside("the check of the folder of " + file);
+  // Length of the longest text that is added to a name: ".tmp." and 58 letters (temporary_name() in process_name.hpp).
   constexpr long longest_ending = 63;
   const long known = pathconf(folder_of(file).c_str(), _PC_NAME_MAX), most = (known < 0 ? NAME_MAX : known);
   const auto letters = long(std::filesystem::path(file).filename().native().size());
@@ -104,7 +104,7 @@ void check_free_space(const std::string& file, core::Index bytes) {
 
 void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes) {
   const comm::BlockingScope inside("the reservation of space for " + name);
-  int code = ftruncate(descriptor.id(), bytes) == 0 ? 0 : errno;  // checks limits, but reserves no space
+  int code = ftruncate(descriptor.id(), bytes) == 0 ? 0 : errno;  // fails if a limit is exceeded, but reserves no space
   if (code == 0 && fallocate(descriptor.id(), 0, 0, bytes) != 0) {
     // Other error codes mean that this file system cannot reserve space.
     if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) code = errno;

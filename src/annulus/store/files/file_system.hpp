@@ -1,4 +1,5 @@
-// Checks a file's name and the free space before the file is made, on one rank. Also reserves, reads, writes, flushes.
+// Checks, on one rank, a file's name and the free space before the file is made. Reserves space; reads, writes and
+// flushes files.
 #pragma once
 
 #include <string>
@@ -13,8 +14,8 @@ bool exists(const std::string& file);
 /// The same, but a link counts as something, even if it leads nowhere.
 bool is_taken(const std::string& path);
 
-/// Says why this name is too long; empty if it is not. (Until the file is finished, it has a longer temporary
-/// name. The file system must allow that name, too.)
+/// Says why this name is too long; empty if it is not. (Until the file is finished, it has a longer temporary name,
+/// which the file system must also allow.)
 std::string why_too_long(const std::string& file);
 
 /// Throws Error(failure) if `file` cannot be made: its name is too long; its folder is missing, not a folder or not
@@ -25,8 +26,8 @@ void check_can_be_made(const std::string& file, bool overwrite);
 /// Throws Error(failure) if the file system of `file` has less than `bytes` free.
 void check_free_space(const std::string& file, core::Index bytes);
 
-/// Makes an open file `bytes` long and reserves that space, if the file system can. So a full disk, a quota or a size
-/// limit is an error now, and not after hours of computing. Throws Error(failure) with the file's name.
+/// Makes an open file `bytes` long, and reserves that space if the file system can. So a full disk, a quota or a size
+/// limit causes an error now, and not after hours of computing. Throws Error(failure) with the file's name.
 void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 
 /// Makes a file `bytes` longer by writing zeros, so that the space is reserved on every file system.

@@ -10,12 +10,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <set>
 #include <sstream>
+
+#include "annulus/core/print_to_stderr.hpp"
 
 namespace annulus::store {
 namespace {
@@ -64,10 +65,10 @@ void warn_once(const std::string& path) {
   static std::set<std::string> said;  // warns once, although a training makes its checkpoint many times
   struct stat about {};
   if (lstat(path.c_str(), &about) != 0 || !said.insert(path).second) return;  // gone, or warned about before
-  fmt::print(stderr,
-             "annulus: warning: {}: {} bytes, written {:.0f} minutes ago by a process of another machine or container; "
-             "remove it if nothing there makes this file any more\n",
-             path, about.st_size, double(std::time(nullptr) - about.st_mtime) / 60);
+  core::print_to_stderr(
+      "annulus: warning: {}: {} bytes, written {:.0f} minutes ago by a process of another machine or container; "
+      "remove it if nothing there makes this file any more\n",
+      path, about.st_size, double(std::time(nullptr) - about.st_mtime) / 60);
 }
 
 }  // namespace

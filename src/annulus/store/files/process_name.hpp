@@ -9,9 +9,9 @@
 
 namespace annulus::store {
 
-/// The name "<machine>.<process>". machine: a hash of host name, boot and pid namespace, because two containers or two
-/// boots of a machine can have equal process ids. process: PID-START, where START is the start time of
-/// the process, because the system reuses ids.
+/// The name "<machine>.<process>". machine: a hash of host name, boot and pid namespace, because two containers of a
+/// machine, or the machine before and after a reboot, can have equal process ids. process: PID-START, where START is
+/// the start time of the process, because the system reuses ids.
 std::string this_process();
 
 /// Says whether a process, given by its name from this_process(), still runs. elsewhere: not known, because that

@@ -25,9 +25,9 @@ struct OpenAttribute {
   SpaceId space;
 
   bool is_there() const { return id >= 0; }
-  /// Number of elements. Throws Error(failure) if there are more elements than axis names or fill values need. A
-  /// damaged file can claim elements that it does not contain. Many of its elements can also refer to one text, which
-  /// HDF5 copies for each element.
+  /// Number of elements. Throws Error(failure) if there are more elements than axis names or fill values need, because
+  /// a damaged file can claim elements that it does not contain. Many elements can also refer to one text, which HDF5
+  /// copies for each element.
   std::size_t count(hid_t object, const std::string& name) const {
     const hssize_t count = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space));
     if (count > most_elements) {

@@ -37,7 +37,7 @@ struct NamedAxes {
 };
 
 /// Makes one scale for every axis name in a group, and attaches it to the datasets that have the axis. A scale only
-/// gives an axis a length and a name. It holds no coordinates: it has a byte for each entry, but none is written.
+/// gives an axis a length and a name. It has space for one byte for each index, but no coordinates are written.
 /// Throws an internal error if two datasets of a group have axes of the same name but different lengths. Call it on one
 /// rank. Worked example: dq (1, 8, 4, 16) has the axes "batch sequence head dim", and dk (1, 8, 2, 16) has the axes
 /// "batch sequence kv_head dim". The group gets the scales batch (length 1), sequence (8), head (4), kv_head (2) and

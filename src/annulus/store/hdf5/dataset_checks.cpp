@@ -28,8 +28,8 @@ void refuse_missing(hid_t dataset, const std::string& where, const std::vector<N
   }
 }
 
-/// Number of elements of a dataset that every rank holds completely. Throws Error(failure) if that is too much memory:
-/// a damaged file can claim more numbers than it contains.
+/// Number of elements of a dataset that every rank holds completely. Throws Error(failure) if they need too much
+/// memory, because a damaged file can claim more numbers than it contains.
 std::size_t count_on_every_rank(const std::string& where, const std::vector<Index>& extents) {
   constexpr Index most = Index(1) << 28;  // 2 GiB
   const Index count = std::accumulate(extents.begin(), extents.end(), Index(1), std::multiplies<Index>());
@@ -78,7 +78,7 @@ WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::
 std::vector<Index> read_documents(hid_t file, const std::string& path, const std::string& name, Index sequence) {
   const auto [where, extents, offsets] = read_whole_numbers(file, path, name, 1, "1");
   if (offsets.size() < 2 || offsets.front() != 0 || offsets.back() > sequence) {
-    fail(ErrorKind::failure, "{} has {} offsets{}, expected 0 ... {}, or less", where, offsets.size(),
+    fail(ErrorKind::failure, "{} has {} offsets{}, expected 2 or more, from 0 to at most {}", where, offsets.size(),
          offsets.empty() ? "" : fmt::format(", {} ... {}", offsets.front(), offsets.back()), sequence);
   }
   const auto down = std::is_sorted_until(offsets.begin(), offsets.end());
@@ -114,7 +114,7 @@ std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::
   return ranges;
 }
 
-/// Returns the rows that exist, as first row, end, first row, end ..., document by document.
+/// Returns the rows that exist: the first row and the end (first row, end, first row, end ...) of each document.
 std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfile::InputSettings& input,
                                const core::Shape& shape) {
   if (input.lengths) return read_lengths(file, path, *input.lengths, shape.batch, shape.sequence);
@@ -128,7 +128,7 @@ std::vector<double> read_doubles(hid_t file, const std::string& path, const std:
   return read_all<double>(open_dataset(file, path, name), found.where, found.extents, H5T_NATIVE_DOUBLE);
 }
 
-/// Checks sizes against the limits of a run file: beyond these limits, counts such as pairs of rows do not fit 64 bits.
+/// Checks that sizes are within the limits of a run file. With larger sizes, byte counts would not fit into 64 bits.
 void check_sizes(const std::string& path, const core::Shape& shape, Index query_rows) {
   constexpr Index most_rows = 1'000'000'000'000, most_others = 1'000'000;
   const Index rows = std::max(shape.sequence, query_rows);

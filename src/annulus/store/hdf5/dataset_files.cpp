@@ -40,21 +40,23 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   }
 }
 
-/// The path at which HDF5 finds the file `named`, which a dataset of the file `holder` needs; empty if there is none.
-/// HDF5 finds raw storage at the path `named`. It looks there for a source of a virtual dataset (`is_source`), too, if
-/// `named` is absolute. If `named` is relative, or the source is not there, HDF5 looks beside `holder`, in the working
-/// directory, and, if `holder` is a link, beside the file to which it leads. If `named` is absolute, HDF5 looks there
-/// for its last part only. This function does not know the prefixes HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
-std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool is_source) {
+/// The paths at which HDF5 looks, in this order, for the file `named` with a source of a virtual dataset of `holder`.
+/// If `named` is absolute, HDF5 looks there, and elsewhere for its last part only. Elsewhere is: below `prefix`, beside
+/// `holder`, in the working directory, and, if `holder` is a link, beside the file to which it leads.
+std::vector<fs::path> places_of_source(const fs::path& named, const std::string& holder, const std::string& prefix) {
   std::error_code ignored;
-  const fs::path name = named, canonical = fs::canonical(holder, ignored);
-  std::vector<fs::path> places;
-  if (name.is_absolute() || !is_source) places.push_back(name);
-  if (is_source) {
-    const fs::path looked_for = name.is_absolute() ? name.filename() : name;
-    for (const fs::path& folder : {fs::path(holder).parent_path(), fs::path(), canonical.parent_path()})
-      places.push_back(folder / looked_for);
-  }
+  std::vector<fs::path> folders, places;
+  if (!prefix.empty()) folders.emplace_back(prefix);
+  for (const fs::path& path : {fs::path(holder), fs::path(), fs::canonical(holder, ignored)})
+    folders.push_back(path.parent_path());
+  if (named.is_absolute()) places.push_back(named);
+  for (const fs::path& folder : folders) places.push_back(folder / (named.is_absolute() ? named.filename() : named));
+  return places;
+}
+
+/// The first of these paths that is a file, which a dataset of the file `holder` needs; empty if none is.
+std::optional<std::string> found_file(const std::vector<fs::path>& places, const std::string& holder) {
+  std::error_code ignored;
   for (const fs::path& place : places) {
     const fs::file_status found = fs::status(place, ignored);
     if (fs::is_regular_file(found)) return place.string();
@@ -65,14 +67,25 @@ std::optional<std::string> found_file(const std::string& named, const std::strin
   return std::nullopt;
 }
 
+/// The prefix that HDF5 has taken for a dataset from HDF5_VDS_PREFIX or HDF5_EXTFILE_PREFIX, with ${ORIGIN} expanded.
+/// `get` is the function of HDF5 that reads it.
+template <class Get>
+std::string prefix_of(hid_t dataset, Get&& get, const std::string& where) {
+  const PropertyId access(check_hdf5(comm::blocking("H5Dget_access_plist", H5Dget_access_plist, dataset), "{}", where));
+  return text_from(where, [&](char* text, std::size_t bytes) { return get(access, text, bytes); });
+}
+
 using Source = std::pair<std::string, std::string>;  ///< a file, and the name of a dataset in it
 
 /// The sources of a virtual dataset. A pattern such as "part_%b.h5" gives one source for each block: part_3.h5 for
 /// block 3. The map says for each source whether its dataset may be missing. It may be missing after block 0, because
 /// HDF5 ends the virtual dataset before the first block that it does not find.
 std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
-  const PropertyId access(check_hdf5(comm::blocking("H5Dget_access_plist", H5Dget_access_plist, dataset), "{}", where));
-  const bool has_prefix = check_hdf5(H5Pget_virtual_prefix(access, nullptr, 0), "{}", where) > 0;
+  const std::string prefix = prefix_of(dataset, H5Pget_virtual_prefix, where);
+  if (prefix.find(':') != std::string::npos) {  // HDF5 also looks below each part, in which it expands no ${ORIGIN}
+    core::fail(core::ErrorKind::failure,
+               "{} is virtual, and HDF5_VDS_PREFIX is {}, expected one folder without a colon", where, prefix);
+  }
   std::size_t count = 0;
   check_hdf5(H5Pget_virtual_count(creation, &count), "{}", where);
   std::map<Source, bool> found;
@@ -82,8 +95,8 @@ std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::stri
       replace_all(*text, "%%", "%");
     }
     if (file == ".") return found.emplace(Source(holder, dataset), block > 0).second;  // "." means the file itself
-    const auto place = found_file(file, holder, true);
-    if (!place && block == 0 && !has_prefix) {
+    const auto place = found_file(places_of_source(file, holder, prefix), holder);
+    if (!place && block == 0) {
       core::fail(core::ErrorKind::failure,
                  "{} is made of dataset {} of {}, which does not exist: HDF5 would read its fill value instead", where,
                  dataset, file);
@@ -137,7 +150,8 @@ struct Search {
                    "instead",
                    file_path, name, source_name, source);
       }
-      look(open, source, source_name);
+      look(open, source, source_name,
+           fmt::format("{}: dataset {} is made of dataset {} of {}, which", file_path, name, source_name, source));
     }
     refuse_circles(file_path, name);
   }
@@ -159,7 +173,8 @@ struct Search {
                file_path, name, most_levels);
   }
 
-  void look(hid_t file, const std::string& file_path, const std::string& name) {
+  /// `as_source` begins the message about a source that was never written; it is empty for the dataset itself.
+  void look(hid_t file, const std::string& file_path, const std::string& name, const std::string& as_source = "") {
     std::set<Source>& sources = made_of[{file_path, name}];
     const std::string where = file_path + ": dataset " + name;
     std::vector<std::string> parents;
@@ -172,7 +187,12 @@ struct Search {
     for (const std::string& parent : parents) note(parent);
     const PropertyId creation = creation_of(dataset, where);
     add_raw(dataset, creation, holder, where);
-    if (H5Pget_layout(creation) != H5D_VIRTUAL) return;
+    if (H5Pget_layout(creation) != H5D_VIRTUAL) {
+      if (as_source.empty()) return;
+      const std::vector<Index> extents = extents_of(dataset, where);  // an extent of 0 leaves nothing to write
+      if (std::count(extents.begin(), extents.end(), 0) == 0) refuse_unwritten(dataset, as_source);
+      return;
+    }
     for (const auto& [one, may_lack] : sources_of(dataset, creation, holder, where)) {
       const auto& [source, source_name] = one;
       note(source);
@@ -183,6 +203,7 @@ struct Search {
 
   void add_raw(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
     const int count = check_hdf5(H5Pget_external_count(creation), "{}", where);
+    const std::string prefix = prefix_of(dataset, H5Pget_efile_prefix, where);
     hsize_t left = comm::blocking("H5Dget_storage_size", H5Dget_storage_size, dataset);  // files may have more bytes
     for (int i = 0; i < count; ++i) {
       std::string name(4096, '\0');
@@ -192,8 +213,15 @@ struct Search {
       name.resize(name.find('\0'));
       const hsize_t used = std::min(bytes, left);  // H5F_UNLIMITED is the largest number
       left -= used;
-      const auto place = found_file(name, holder, false);
-      if (!place) continue;  // HDF5 itself reports a file that is missing
+      if (used == 0) continue;  // HDF5 does not open this file
+      const fs::path named = fs::path(prefix) / name;
+      const auto place = found_file({named}, holder);
+      if (!place) {
+        core::fail(core::ErrorKind::failure,
+                   "{}: its numbers are in {}, which does not exist; HDF5 looks for a relative name in the working "
+                   "directory, or where HDF5_EXTFILE_PREFIX says",
+                   where, named.string());
+      }
       note(*place);
       const std::uintmax_t end = std::uintmax_t(begin) + used, size = fs::file_size(*place);
       if (size >= end) continue;

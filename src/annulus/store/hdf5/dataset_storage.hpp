@@ -36,13 +36,13 @@ void check_as_inspected(hid_t dataset, const std::string& where, const DatasetIn
 bool is_in_another_file(hid_t dataset, const std::string& path);
 
 /// Adds every file other than `path` that the dataset needs: files with links on the way to it, sources of a virtual
-/// dataset (and their sources), and external raw storage. Throws Error(failure) if a source does not exist, because
-/// HDF5 would read fill values instead. Two kinds of missing sources are allowed, and not added: blocks after the first
-/// of a pattern ("part_%b.h5"), and files that HDF5 may find by the prefix HDF5_VDS_PREFIX.
+/// dataset (and their sources), and external raw storage. Throws Error(failure) if a source does not exist or was never
+/// written, because HDF5 would read fill values instead. Sources that are missing are allowed, and not added, if they
+/// are blocks after the first of a pattern ("part_%b.h5").
 void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others);
 
 /// Call it after a dataset is opened and before it is read. Throws Error(failure) as add_other_files(), for example if
-/// the dataset is virtual and contains itself, or if a file that it needs is a FIFO, a device or too short.
+/// the dataset is virtual and contains itself, or if a file that it needs is missing, a FIFO, a device or too short.
 void check_sources(hid_t file, const std::string& path, const std::string& name, hid_t dataset);
 
 // filters.cpp

@@ -11,7 +11,7 @@ namespace {
 using core::fail;
 using core::RowPiece;
 
-constexpr Index buffer_bytes = Index(32) << 20;  // size of the buffer into which HDF5 reads rows
+constexpr Index buffer_bytes = Index(32) << 20;  // size of the buffer into which HDF5 reads rows in one call
 
 /// Reads a piece's rows in the file's order, (rows, heads, numbers) or (heads, rows, numbers), with one call of HDF5.
 void read_piece(hid_t dataset, hid_t type, const RowLayout& layout, const RowPiece& piece,

@@ -55,18 +55,19 @@ TypeId type_among(hid_t int64, hid_t float64, hid_t float32, NumberType type) {
 }
 
 /// HDF5 must not close objects at the end of the process. It would try again to close what it could not close before (a
-/// file on a full disk), and HDF5 1.10 would then crash. All that matters is closed already. This must be the first
-/// call of HDF5.
+/// file on a full disk), and HDF5 1.10 would then crash. Everything that matters is closed by then. This must be the
+/// first call of HDF5.
 [[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
 
-/// HDF5 calls this with the errors on its stack, innermost first. Keeps the first error; the result 1 ends the calls.
+/// HDF5 calls this with the errors on its stack, the innermost first. Keeps the first error. The result 1 means that
+/// HDF5 makes no more such calls.
 herr_t take_innermost(unsigned, const H5E_error2_t* error, void* text) {
   if (error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
   return 1;
 }
 
-/// Properties for opening a file with locks. A file system without locks (such as some parallel file systems) is no
-/// error.
+/// Properties for opening a file with locks. On file systems without locks (some parallel ones), the file is opened
+/// without locks.
 PropertyId alone_access() {
   PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
 #if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
@@ -90,7 +91,7 @@ PropertyId alone_access() {
   fail(ErrorKind::failure, "{}: HDF5 cannot open it (damaged or cut short?){}", path, reason);
 }
 
-constexpr std::size_t most_links = 10000;  // in a damaged file the list of links may not end
+constexpr std::size_t most_links = 10000;  // a limit is needed, because in a damaged file the list may be endless
 
 /// The names of the links in the top group, at most `most_links` of them.
 std::vector<std::string> links_in(hid_t file) {
@@ -190,8 +191,8 @@ herr_t refuse_special_files(const char* parent, const char*, const char* file, c
   namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::path folder = fs::path(parent).parent_path(), real = fs::canonical(parent, ignored).parent_path();
-  for (const fs::path& place : {folder / file, real / file, fs::path(file)}) {
-    if (fs::is_other(fs::status(place, ignored))) return -1;
+  for (const fs::path& candidate : {folder / file, real / file, fs::path(file)}) {
+    if (fs::is_other(fs::status(candidate, ignored))) return -1;
   }
   return 0;
 }
@@ -206,7 +207,8 @@ TypeId text_type() {
 struct stat check_openable(const std::string& path, bool to_write) {
   const comm::BlockingScope inside("the opening of " + path);
   struct stat found {};
-  // stat() comes first, because opening a device can have effects. O_NONBLOCK: a FIFO may take the path in between.
+  // stat() comes first, because opening a device can have effects. With O_NONBLOCK, open() does not wait for a FIFO
+  // that was made at this path after stat().
   if (stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) {
     const Descriptor descriptor(path, (to_write ? O_RDWR : O_RDONLY) | O_NONBLOCK);
     if (fstat(descriptor.id(), &found) != 0) {
@@ -246,7 +248,7 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
            "{}: dataset {} is a link to nothing that can be read: no object, no file, a FIFO or a device{}", path, name,
            ending);
     }
-    const bool is_letter = from_root.size() == 2;  // each letter is similar to every other
+    const bool is_letter = from_root.size() == 2;  // suggests nothing, because any other letter would be similar
     fail(ErrorKind::failure, "{}: no dataset {} (in the file: {}){}{}", path, name, first_of(links, file),
          is_letter ? "" : runfile::suggest(from_root, links), ending);
   }
@@ -288,7 +290,7 @@ GroupId make_group(hid_t parent, const std::string& name) {
 }
 
 std::vector<Index> extents_of(hid_t dataset, const std::string& where) {
-  constexpr hsize_t most = hsize_t(1) << 50;  // numbers; so the number of bytes fits into 64 bits, too
+  constexpr hsize_t most = hsize_t(1) << 50;  // numbers; then their bytes can be counted in 64 bits, too
   const SpaceId space(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, dataset), "HDF5 extents"));
   std::vector<hsize_t> extents(std::size_t(std::max(0, H5Sget_simple_extent_ndims(space))));
   if (!extents.empty()) H5Sget_simple_extent_dims(space, extents.data(), nullptr);

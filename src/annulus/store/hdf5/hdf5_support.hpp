@@ -37,7 +37,7 @@ Id check_hdf5(Id id, fmt::format_string<Args...> format, Args&&... args) {
   return id;
 }
 
-/// Owns one id; `Close` is the HDF5 function that closes it.
+/// Owns one HDF5 id. `Close` is the HDF5 function that closes the id.
 template <herr_t (*Close)(hid_t)>
 class Hdf5Id {
  public:
@@ -52,7 +52,8 @@ class Hdf5Id {
     if (id_ >= 0) close();
   }
   operator hid_t() const { return id_; }
-  /// Closes now; returns whether that worked. For a file, success means that everything is written.
+  /// Closes the object now, and returns a negative number if this fails. A file that closes without failure is written
+  /// completely.
   herr_t close() { return comm::blocking_quietly("the closing of an HDF5 object", Close, std::exchange(id_, -1)); }
 
  private:
@@ -97,7 +98,7 @@ FileId create_alone(const std::string& path, Index large = 1, Index step = 1);
 /// device, for which HDF5 would wait.
 herr_t refuse_special_files(const char* parent, const char* group, const char* file, const char* object,
                             unsigned* flags, hid_t access, void* nothing);
-/// The properties with which links are followed: every external link is checked by refuse_special_files().
+/// The properties for following links: HDF5 calls refuse_special_files() for every external link.
 PropertyId link_access();
 
 /// Opens a dataset. Throws Error(failure) with file and dataset if it is missing or not a dataset. If it is missing,

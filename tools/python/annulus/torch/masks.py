@@ -18,10 +18,10 @@ def _limits(there, where):
     return left, right
 
 
-def _entry(mask, where):
+def _entry(mask, number, where):
     """((first row, end), (left, right, n)) of a mask (S, S): rows that see anything, and how far these n rows see."""
-    rows, = lengths_of_mask(mask.any(axis=1)[None], "attn_mask")
-    keys, = lengths_of_mask(mask.any(axis=0)[None], "attn_mask")
+    rows, = lengths_of_mask(mask.any(axis=1)[None], "attn_mask", "queries", number)
+    keys, = lengths_of_mask(mask.any(axis=0)[None], "attn_mask", "keys", number)
     if rows != keys:
         raise AnnulusError(f"attn_mask{where} has queries {rows[0]} to {rows[1]} and keys {keys[0]} to {keys[1]}, {SAID}")
     begin, end = rows
@@ -46,12 +46,15 @@ def asked_by(mask, settings, batch):
     if not (mask == mask[:, :1]).all():
         raise AnnulusError("attn_mask differs from head to head, expected one mask for all heads")
     if (mask == mask[:, :, :1]).all():  # all queries see the same keys
-        lengths = lengths_of_mask(mask[:, 0, 0], "attn_mask") * (1 if len(mask) == batch else batch)
+        if settings.bias:
+            raise AnnulusError("attn_mask hides keys from all queries, and bias is given, for which queries need row numbers; "
+                               "expected lengths=, or a mask that hides the queries of these rows, too")
+        lengths = lengths_of_mask(mask[:, 0, 0], "attn_mask", "keys") * (1 if len(mask) == batch else batch)
         return settings._replace(lengths=lengths, query_offset="none")
     if mask.shape[2] != mask.shape[3]:
         raise AnnulusError(f"attn_mask has {mask.shape[2]} rows of queries and {mask.shape[3]} of keys, and queries see "
                            "different keys; expected as many rows, or a mask of keys alone")
-    entries = [_entry(one, f" of entry {b}" if len(mask) > 1 else "") for b, one in enumerate(mask[:, 0])]
+    entries = [_entry(one, b, f" of entry {b}" if len(mask) > 1 else "") for b, one in enumerate(mask[:, 0])]
     left = _common([(left, rows) for _, (left, _, rows) in entries if rows], "back")
     right = _common([(right, rows) for _, (_, right, rows) in entries if rows], "ahead")
     lengths = tuple(rows for rows, _ in entries) * (1 if len(entries) == batch else batch)

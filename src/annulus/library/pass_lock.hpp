@@ -1,0 +1,45 @@
+// The lock by which a process runs one pass at a time.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "annulus/core/error.hpp"
+
+namespace annulus::library {
+
+/// A lock that each pass and reference() hold. All threads use the same kernels, panels of packed rows, settings of
+/// arithmetic and MPI, so a process runs one pass at a time, and a second thread waits. A progress function must not
+/// start a pass, which would wait for ever.
+class PassLock {
+ public:
+  explicit PassLock(const char* name) {
+    if (holder() == std::this_thread::get_id()) {
+      core::fail(core::ErrorKind::usage,
+                 "{}: called by the progress function of a pass, which waits for that function; expected a function "
+                 "that calls no pass",
+                 name);
+    }
+    mutex().lock();
+    holder() = std::this_thread::get_id();
+  }
+  ~PassLock() {
+    holder() = std::thread::id();
+    mutex().unlock();
+  }
+  PassLock(const PassLock&) = delete;
+  PassLock& operator=(const PassLock&) = delete;
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::atomic<std::thread::id>& holder() {
+    static std::atomic<std::thread::id> one{};
+    return one;
+  }
+};
+
+}  // namespace annulus::library
