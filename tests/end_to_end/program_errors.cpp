@@ -35,7 +35,7 @@ class Errors : public ProgramTest {
 TEST_F(Errors, CommandLine) {
   const std::vector<std::string> names = verbs();
   ASSERT_GE(names.size(), 7u);
-  expect("", 2, {"no verb", fmt::format("expected one of {}\n", fmt::join(names, ", "))});
+  expect("", 2, {"the verb is missing", fmt::format("expected one of {}\n", fmt::join(names, ", "))});
   for (const std::string& name : names) {
     expect(name + " --frobnicate", 2, {name + ": there is no option '--frobnicate'"}, {0});
   }

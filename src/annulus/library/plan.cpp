@@ -65,7 +65,7 @@ void take_strategy(MadePlan& plan, const std::string& name) {
 }
 
 std::shared_ptr<const MadePlan> make(const Shape& shape, const Pattern& pattern, int ranks, const Options& options) {
-  const core::DefaultArithmetic arithmetic;  // for the scale, on which bits of results depend
+  const core::DefaultArithmetic arithmetic;  // so that the scale does not depend on the caller's rounding mode
   auto plan = std::make_shared<MadePlan>();
   plan->shape = library::completed(shape);
   plan->ranks = ranks;

@@ -1,5 +1,6 @@
-// Reads a run file: from YAML text to checked settings. Every error is an Error(usage) that starts with
-// `FILE:LINE:COLUMN: ` (1-based) or, if an override is wrong, with `--set a.b=value: `.
+// Reads a run file: from YAML text to checked settings. Errors about the text are Error(usage) and start with
+// `FILE:LINE:COLUMN: ` (1-based) or, if an override is wrong, with `--set a.b=value: `. Errors about the file itself
+// start with `FILE: `.
 #pragma once
 
 #include <string>

@@ -28,10 +28,12 @@
 namespace annulus::app {
 namespace {
 
-// The files of a sweep say which cases are finished. A finished case is never lost, and never measured again.
+// The files of a sweep say which cases are measured. Such a case is never lost, and no launch that starts later
+// measures it again.
 
-/// A text that changes with the contents of these PlannedCase::input_files; empty without files. Files may be copied to
-/// other folders, which can change the order of their paths, so the text does not depend on folders or on this order.
+/// Describes the contents of files (PlannedCase::input_files) by their sizes and a fingerprint of samples of their
+/// bytes; empty without files. Files may be copied to other folders, which can change the order of their paths, so the
+/// text does not depend on folders or on this order.
 std::string contents_of(const std::vector<std::string>& files) {
   if (files.empty()) return "";
   std::vector<std::string> others;
@@ -94,7 +96,7 @@ class SweepStore {
       core::fail(
           core::ErrorKind::failure,
           "{}: case {} was measured with other contents of input.file: {} -> {}; give bench.file another name, or "
-          "remove it to begin anew",
+          "remove it and its folder .part to begin anew",
           table_, i, was, contents_[i]);
     }
     return all;

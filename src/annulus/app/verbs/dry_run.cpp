@@ -148,7 +148,8 @@ class Printer {
  private:
   double all_work() const { return double(schedule_.kept(rank_)); }
   const pattern::StoredRows& rows() const { return schedule_.partition()[std::size_t(rank_)]; }
-  /// Kept triples of a round. all_work() is right, too, if this rank computes the queries of all ranks.
+  /// Kept triples of a round. If this rank computes the queries of all ranks, there is one round, and kept_of() would
+  /// count only the rank's own queries.
   double work_of(const Problem& round) const {
     return schedule_.rounds().size() == 1 ? all_work() : double(strategies::kept_of(round, rows()));
   }
