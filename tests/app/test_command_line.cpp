@@ -129,6 +129,7 @@ TEST(CommandLine, Verbs) {
 
 TEST(CommandLine, WordsAreLookedAtFirst) {
   expect_refusal({"run"}, "run: file is required, for example: mpirun -n 2 annulus run my.yaml --set");
+  expect_refusal({"--"}, "");
   expect_refusal({"generate", "--heads", "2"}, "generate: --output is required, for example: annulus generate --out");
   expect_refusal({"run", "r.yaml", "--dryrun"}, "run: there is no option '--dryrun', did you mean '--dry-run'?");
   expect_refusal({"plan", "r.yaml", "s.yaml"}, "plan: 's.yaml' was not expected, there is a run file already");

@@ -114,7 +114,7 @@ TEST_F(UnderALauncher, WhatKokkosCannotStartWithIsRefused) {
     refused(name + "=" + number, "", fmt::format("the environment variable {} is '{}'{}", name, number, expected));
   }
   refused("", "--kokkos-threads=0", "--kokkos-threads is '0'" + expected);
-  refused("KOKKOS_DISABLE_WARNINGS=maybe", "", "Kokkos refuses one of its options");
+  refused("KOKKOS_DISABLE_WARNINGS=maybe", "", "Kokkos cannot start; look at its options");
 }
 
 TEST_F(UnderALauncher, TheRightOneInsideAStepIsRight) {

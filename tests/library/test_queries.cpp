@@ -217,7 +217,7 @@ TEST(LibraryQueries, RefusesWhatMakesNoSense) {
   Options options;
   options.reproducible = true;
   options.strategy = "ring";
-  EXPECT_NE(refusal(9, pattern, options).find("strategy ring is not reproducible: queries without row numbers"),
+  EXPECT_NE(refusal(9, pattern, options).find("strategy ring is not reproducible: if queries without row numbers"),
             std::string::npos)
       << refusal(9, pattern, options);
   EXPECT_EQ(refusal(7, pattern, options), "");

@@ -220,6 +220,7 @@ CommandLine parse_command_line(int argc, char** argv, bool prints) {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
     const auto used = std::find_if(known.begin(), known.end(), [&](const Verb& verb) { return verb.name == words[0]; });
+    if (used == known.end()) return complain(error.what(), prints);  // "annulus --": there is no verb
     return complain(fmt::format("{}: {}, for example: {}", words[0], error.what(),
                                 used->example.substr(0, used->example.find('\n'))),
                     prints);

@@ -22,6 +22,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/core/instruction_set.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/print_to_stderr.hpp"
 #include "annulus/runfile/user_words.hpp"
@@ -33,7 +34,10 @@ namespace {
 int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
   end_on_signals(comm, line.verb->when_ended);  // signals print a message and leave no unfinished file
   try {
-    comm::agree(comm, core::require_valid_kokkos_options);
+    comm::agree(comm, [] {
+      core::require_valid_kokkos_options();
+      core::best_instruction_set();  // refuses a wrong ANNULUS_INSTRUCTION_SET
+    });
     return line.verb->run(comm, line.text);
   } catch (const comm::AgreedError& error) {  // all ranks throw it
     if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());

@@ -9,6 +9,7 @@
 #include "annulus/comm/communicator.hpp"
 #include "annulus/comm/nccl_channel.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/core/buffer.hpp"
 
 namespace annulus::comm {
 namespace {
@@ -104,6 +105,7 @@ Requests::~Requests() {
 }
 
 MPI_Request* Requests::add(const Outstanding& what) {
+  core::BuffersStay::message_starts();
   about_.push_back(what);
   begun_.push_back(true);
   finished_.push_back(0);

@@ -123,6 +123,7 @@ Index WindowRead::start(int owner, Index held, const std::vector<RowRun>& runs, 
                 [&] { return fmt::format("{} bytes are read into rows of {} bytes", target.bytes(), into.bytes()); });
   const RowBlock& block = rows_.emplace(into).block();
   owner_ = owner;
+  core::BuffersStay::message_starts();
   check_mpi(MPI_Rget(block.first_row(), 1, Datatype::rows(block).handle(), owner, 0, 1, target.handle(),
                      window_.handle(), &requests_.emplace_back(MPI_REQUEST_NULL)),
             call_);
@@ -147,6 +148,7 @@ void WindowAdd::add(Index held, const std::vector<RowRun>& runs, const RowBlock&
   MPI_Datatype number = precision == core::Precision::float64 ? MPI_DOUBLE : MPI_FLOAT;
   RowBlock block = rows_->block();
   Index next = block.rows.begin;
+  core::BuffersStay::message_starts();
   const BlockingScope inside("MPI_Raccumulate");  // Open MPI's component for UCX waits for a lock of the owner's memory
   for (const RowRun& run : runs) {
     block.rows = {next, next + run.count};

@@ -45,11 +45,15 @@ FreeBlocks& device_blocks() {
   return blocks;
 }
 
-/// While a BuffersStay lives: std::uncaught_exceptions() when it was made. At other times, more than can be uncaught.
-constexpr int no_number = std::numeric_limits<int>::max();
-int& exceptions_before() {
-  thread_local int number = no_number;
-  return number;
+/// Numbers of uncaught exceptions. While a BuffersStay lives, `before` is the number when it was made; once a message
+/// has started, `unwinds_above` is this number, too. At other times both are more than can be uncaught.
+struct Exceptions {
+  static constexpr int none = std::numeric_limits<int>::max();
+  int before = none, unwinds_above = none;
+};
+Exceptions& exceptions() {
+  thread_local Exceptions numbers;
+  return numbers;
 }
 
 /// Keeps memory allocated for ever. A list refers to it, so that leak checkers do not report it.
@@ -115,14 +119,15 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   }
   memory_ledger().add(purpose, bytes);
   owner_ = std::shared_ptr<void>(memory, [purpose = std::move(purpose), bytes, of_kokkos](void* pointer) {
-    if (std::uncaught_exceptions() > exceptions_before()) return abandon(pointer);  // the ledger still counts it
+    if (std::uncaught_exceptions() > exceptions().unwinds_above) return abandon(pointer);  // the ledger still counts it
     give_back(pointer, bytes, of_kokkos);
     memory_ledger().remove(purpose, bytes);
   });
 }
 
-BuffersStay::BuffersStay() { exceptions_before() = std::uncaught_exceptions(); }
-BuffersStay::~BuffersStay() { exceptions_before() = no_number; }
+BuffersStay::BuffersStay() { exceptions().before = std::uncaught_exceptions(); }
+BuffersStay::~BuffersStay() { exceptions() = {}; }
+void BuffersStay::message_starts() { exceptions().unwinds_above = exceptions().before; }
 
 Buffer Buffer::borrowed(void* data, Index bytes) {
   Buffer buffer;

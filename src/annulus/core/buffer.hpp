@@ -34,12 +34,14 @@ class Buffer {
   Index bytes_ = 0;
 };
 
-/// While an object lives, memory of Buffers that this thread destroys while an exception unwinds stays allocated for
-/// ever, because messages in flight may still read it or write to it.
+/// While an object lives and this thread has called message_starts(), memory of Buffers that this thread destroys while
+/// an exception unwinds stays allocated until the program ends: messages in flight may still read it or write to it.
 class BuffersStay {
  public:
   BuffersStay();
   ~BuffersStay();
+  /// Call this before each message that uses a Buffer. Has no effect while no object lives.
+  static void message_starts();
   BuffersStay(const BuffersStay&) = delete;
   BuffersStay& operator=(const BuffersStay&) = delete;
 };

@@ -80,9 +80,9 @@ void initialize_kokkos(int& argc, char**& argv, int device) {
       Kokkos::initialize(count, words.data());
     } catch (const std::exception& error) {
       const std::string_view what = error.what();
-      mistake =
-          fmt::format("Kokkos refuses one of its options (--kokkos-...) or environment variables (KOKKOS_...): {}",
-                      what.substr(0, what.find('\n')));
+      mistake = fmt::format(
+          "Kokkos cannot start; look at its options (--kokkos-...) and environment variables (KOKKOS_...): {}",
+          what.substr(0, what.find('\n')));
     }
   }
   if (!Kokkos::is_initialized()) {

@@ -38,7 +38,8 @@ void apply_override(YamlNode& root, const std::string& argument) {
     fail(ErrorKind::usage, "{}expected --set section.key=value", location);
   }
   const std::string value = argument.substr(equals + 1);
-  if (const std::string comment = comment_in(value); !comment.empty()) {
+  const bool is_one_line = value.find('\n') == std::string::npos;  // a block of text may have lines that begin with #
+  if (const std::string comment = comment_in(value); is_one_line && !comment.empty()) {
     fail(ErrorKind::usage, "{}YAML ignores '{}' as a comment; if it belongs to the value, write --set '{}=\"{}\"'",
          location, comment, key, value);
   }

@@ -47,9 +47,9 @@ def test_axes_units_and_metadata(results):
 
 def test_settings_are_read_as_the_program_reads_them():
     """YAML 1.1, which PyYAML reads, has other words for true, and takes 1e-05 for a text."""
-    found = annulus.settings("train:\n  rate: 1e-05\n  steps: 3\n  checkpoint: on\ninput:\n  q: 2026-11-28\n  k: 12:30\n  v: \"7\"\n"
+    found = annulus.settings("train:\n  rate: 1e-05\n  steps: 3\n  checkpoint: on\ninput:\n  q: 2026-11-28\n  k: 12:30\n  sink: 010\n  v: \"7\"\n"
                              "attention:\n  segments: [2, all]\n  causal: true\n  scale: -.5\n  sink: ~\n")
-    assert found == {"train": {"rate": 1e-5, "steps": 3, "checkpoint": "on"}, "input": {"q": "2026-11-28", "k": "12:30", "v": "7"},
+    assert found == {"train": {"rate": 1e-5, "steps": 3, "checkpoint": "on"}, "input": {"q": "2026-11-28", "k": "12:30", "sink": "010", "v": "7"},
                      "attention": {"segments": [2, "all"], "causal": True, "scale": -0.5, "sink": None}}
     assert type(found["train"]["steps"]) is int and type(found["train"]["rate"]) is float
 

@@ -136,7 +136,7 @@ class _RunFileLoader(yaml.SafeLoader):
 
 for _kind, _words, _first in (("null", "null|~|", ["n", "~", ""]), ("bool", "true|false", "tf"),
                               ("int", "[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
-                              ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", "-+.0123456789"),
+                              ("float", r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", "-+.0123456789"),
                               ("merge", "<<", "<")):
     _RunFileLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"^(?:{_words})$"), list(_first))
 
