@@ -21,6 +21,18 @@ struct LibraryCase {
   TensorLayout lies = TensorLayout::bshd;
 };
 
+/// The message of the usage error that a call throws; empty: it throws none.
+template <class Call>
+std::string usage_error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+  return "";
+}
+
 inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
   kernels::ReferencePattern made;
   using kernels::ReferenceSemantics;

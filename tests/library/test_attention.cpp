@@ -198,18 +198,6 @@ TEST(LibraryAttention, TellsProgressInsideAStep) {
   }
 }
 
-/// The message of the usage error that a call throws; empty: it throws none.
-template <class Call>
-std::string usage_error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    return error.what();
-  }
-  return "";
-}
-
 TEST(LibraryAttention, TellsEveryRankOfOneRanksMistake) {
   const Communicator comm(MPI_COMM_WORLD);
   const Plan plan(small, dilated, comm.size());

@@ -11,18 +11,6 @@
 namespace annulus::test {
 namespace {
 
-/// The message of the usage error that a call throws; empty: it throws none.
-template <class Call>
-std::string usage_error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    return error.what();
-  }
-  return "";
-}
-
 /// Dense attention in a ring on all ranks. The numbers of k are multiplied by `factor`.
 class RingCase {
  public:

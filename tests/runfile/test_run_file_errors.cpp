@@ -346,6 +346,9 @@ TEST(RunFilePaths, AboveALinkIsAboveTheFolderToWhichItLeads) {
   EXPECT_EQ(run.settings.output.file, folder / "link/b.h5") << "a link that is not left stays as it is";
   EXPECT_EQ(parse_run_file(text, folder / "link/../run.yaml", {}).settings.output.file,
             std::filesystem::canonical(folder / "sub") / "b.h5");
+  std::filesystem::create_directory_symlink("sub", folder / "named");
+  EXPECT_EQ(parse_run_file(text, folder / "named/real/../run.yaml", {}).settings.output.file, folder / "named/b.h5")
+      << "a link that is not left stays as it is, also if the path has ..";
 }
 
 TEST(RunFilePaths, OneFileUnderTwoNamesIsOneFile) {

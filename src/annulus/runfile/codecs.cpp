@@ -4,6 +4,7 @@
 #include <set>
 
 #include "annulus/core/error.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/runfile/user_words.hpp"
 
 namespace annulus::runfile {
@@ -77,13 +78,7 @@ Codec<std::string> path() {
   const auto read = [](const KeyValue& value, std::string& to) {
     // If a key allows the word `none`, word_or() reads this word and does not call this function.
     if (value.is_word("none")) value.refuse("a path; ./none for a file of this name");
-    std::filesystem::path path = std::filesystem::path(value.folder) / text_of(value);
-    if (std::find(path.begin(), path.end(), "..") != path.end()) {
-      std::error_code error;  // for the system, too, "link/../b.h5" is beside the folder to which the link leads
-      const std::filesystem::path folder = std::filesystem::weakly_canonical(path.parent_path(), error);
-      if (!error) path = folder / path.filename();
-    }
-    to = path.lexically_normal().string();
+    to = without_dots(std::filesystem::path(value.folder) / text_of(value)).string();
   };
   return {"a path", read, quote_some};
 }

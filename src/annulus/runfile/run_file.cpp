@@ -49,13 +49,7 @@ void apply_override(YamlNode& root, const std::string& argument) {
 }  // namespace
 
 std::string folder_of_paths(const std::string& path) {
-  std::filesystem::path file = std::filesystem::absolute(path);
-  if (std::find(file.begin(), file.end(), "..") != file.end()) {
-    std::error_code error;  // as for the system, "link/../run.yaml" is beside the folder to which the link leads
-    const std::filesystem::path folder = std::filesystem::weakly_canonical(file.parent_path(), error);
-    if (!error) file = folder / file.filename();
-  }
-  file = file.lexically_normal();
+  const std::filesystem::path file = without_dots(std::filesystem::absolute(path));
   const bool is_stream = file == "/dev/stdin" || file.parent_path() == "/dev/fd" || file.string().starts_with("/proc/");
   return (is_stream ? std::filesystem::current_path() : file.parent_path()).string();
 }

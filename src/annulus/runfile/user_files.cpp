@@ -1,5 +1,6 @@
 #include "annulus/runfile/user_files.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +13,15 @@ namespace annulus::runfile {
 
 using core::ErrorKind;
 using core::fail;
+
+std::filesystem::path without_dots(const std::filesystem::path& path) {
+  const std::filesystem::path plain = path.lexically_normal();
+  if (std::find(path.begin(), path.end(), "..") == path.end()) return plain;
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(path.parent_path(), error);
+  if (error || std::filesystem::equivalent(folder, plain.parent_path(), error)) return plain;
+  return folder / path.filename();
+}
 
 std::string follow_links(const std::string& file) {
   const comm::BlockingScope inside("the look at " + file);

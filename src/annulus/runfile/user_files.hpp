@@ -1,9 +1,15 @@
 // Finds out where a path that a user gives leads, and reads text files.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace annulus::runfile {
+
+/// Returns the path without "." and "..". As for the system, "link/../a.h5" is beside the folder to which the link
+/// leads. Other links keep their names, so that one file has one name in journals, with "jobs/.." in its path or
+/// without.
+std::filesystem::path without_dots(const std::filesystem::path& path);
 
 /// Follows symbolic links to their target, even if the target does not exist. Returns a path in which neither the file
 /// nor a folder is a link. Throws Error(failure) if the links form a circle. Links like /dev/stdout, which lead to a
