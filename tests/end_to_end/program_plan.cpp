@@ -223,6 +223,9 @@ TEST_F(Plans, OfOneRankAreShownStepByStep) {
     const std::string pass = strategy == "stream" ? ", forward and dq, block 3 of " : ", backward, rank 3 of 4";
     EXPECT_NE(shown.out.find(name + pass), std::string::npos) << shown.out;
   }
+  const Outcome absent = annulus(2, "run --dry-run --rank 2 deck.yaml");
+  EXPECT_EQ(absent.status, 2);
+  EXPECT_EQ(absent.err, "annulus: error: run --rank 2: there are 2 ranks, counted from 0\n");
   const Outcome many =
       annulus(0, "run --dry-run --ranks 65536 --rank 40000 --set input.generate.sequence=4194304 deck.yaml");
   ASSERT_EQ(many.status, 0) << many.err;

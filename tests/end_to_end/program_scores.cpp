@@ -120,7 +120,7 @@ TEST_F(ProgramScores, WhatIsRefused) {
   write_run("{alibi: [0.5]}");
   expect_refused(1, "", "1 slopes, expected one for each of the 6 query heads");
   write_run(alibi);
-  expect_refused(2, " --set attention.semantics=torchscale", "filled-in keys are at no distance");
+  expect_refused(2, " --set attention.semantics=torchscale", "torchscale fills in have no distance");
   put_places(700, 30);
   expect_refused(1, plane, "places has shape (700, 2), expected (701, 2)");
   put_places(701, 30, std::numeric_limits<double>::quiet_NaN());

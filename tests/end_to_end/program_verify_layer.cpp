@@ -59,6 +59,13 @@ TEST_F(VerifyLayer, HoldsEveryNumberAgainstTheDefinition) {
     generate(type);
     const Outcome ran = annulus(ranks, "run run.yaml " + more);
     ASSERT_EQ(ran.status, 0) << ran.err;
+    double written = 0, count_of_numbers = 0;
+    for (const double bytes : numbers(folder / "result.h5", "/run/write_bytes")) written += bytes;
+    for (const std::string& name : outputs) {
+      if (name != "dbk" || more.find("bk=none") == std::string::npos)
+        count_of_numbers += double(numbers(folder / "result.h5", name).size());
+    }
+    EXPECT_EQ(written, count_of_numbers * (type == "float64" ? 8 : type == "float32" ? 4 : 2));
     for (const int checkers : {1, 3}) {
       const Outcome verified = annulus(checkers, "verify run.yaml " + more);
       EXPECT_EQ(verified.status, 0) << verified.out << verified.err;

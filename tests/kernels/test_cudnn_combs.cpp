@@ -180,7 +180,7 @@ TEST(CudnnCombs, KeysBehindTheQueryAloneAreLeft) {
   list.items[0].key = {0, 1, 6};
   const CutList cut = expect_same_meetings(list);
   EXPECT_TRUE(cut.calls.empty());
-  EXPECT_EQ(cut.why_rest, "keys by a band other than all or causal, as windows have");
+  EXPECT_EQ(cut.why_rest, "a band that is neither all nor causal, as windows have");
 }
 
 TEST(CudnnCombs, RowsInManyPiecesAreLeft) {

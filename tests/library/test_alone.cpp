@@ -220,12 +220,13 @@ TEST(LibraryPlan, RefusesRowsThatTorchscaleDisplaces) {
   Pattern pattern{.segments = {8, 20, all}, .dilations = {1, 3, 7}, .causal = true, .semantics = "torchscale"};
   EXPECT_EQ(refusal(shape, pattern),
             "plan: segments: torchscale writes rows to wrong places in pair 2, segment 20 and dilation 3: the sequence "
-            "of 53 rows has more than one segment, and 20 is no multiple of 3; expected one, or 53 rows at least");
+            "of 53 rows has more than one segment, and 20 is no multiple of 3; expected a multiple or at least "
+            "53 rows");
   pattern.documents = {0, 20, 53};
   EXPECT_EQ(refusal(shape, pattern),
             "plan: segments: torchscale writes rows to wrong places in pair 2, segment 20 and dilation 3: document 2 "
-            "(rows 20 to 52) of 33 rows has more than one segment, and 20 is no multiple of 3; expected one, or 33 "
-            "rows at least");
+            "(rows 20 to 52) of 33 rows has more than one segment, and 20 is no multiple of 3; expected a multiple or "
+            "at least 33 rows");
   pattern.documents.clear();
   pattern.segments[1] = 21;
   EXPECT_EQ(refusal(shape, pattern), "");

@@ -67,7 +67,7 @@ mutation("free-blocks", "large blocks of memory are given back where a small one
          "release(enough == kept_.end() ? enough : std::prev(kept_.end()));",
          "core:FreeBlocks.*")
 mutation("not-ours", "a file that took the place of ours is deleted at a signal", CORE + "unfinished_files.cpp",
-         "entry.identity == any_file || entry.identity == identity", "entry.used || entry.identity == identity",
+         "if (entry.identity == identity)", "if (entry.used || entry.identity == identity)",
          "core:UnfinishedFiles.*")
 mutation("order-of-sums", "rows of the last rank do not count where sums go on in order (rule K)",
          PATTERN + "gradient_hops.cpp",

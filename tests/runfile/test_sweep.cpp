@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"BenchKey", "    - bench.repeats: [1, 2]\n", "", "5:7", "bench.repeats cannot vary"},
         Bad{"OutputKey", "    - output.file: [a.h5]\n", "", "5:7", "output.file cannot vary"},
         Bad{"TwoAxes", rows + rows, "", "6:7", "input.generate.sequence is swept twice, first at /data/run.yaml:5:7"},
-        Bad{"RangeDown", "    - input.generate.sequence: {from: 8, to: 4, step: 1}\n", "", "5:32", "`from` up to `to`"},
+        Bad{"RangeDown", "    - input.generate.sequence: {from: 8, to: 4, step: 1}\n", "", "5:32", "`from` <= `to`"},
         Bad{"RangeWithoutStep", "    - input.generate.sequence: {from: 8, to: 9}\n", "", "5:32",
             "{from: 1, to: 8, times: 2} or"},
         Bad{"RangeOfBoth", "    - input.generate.sequence: {from: 8, to: 9, step: 1, times: 2}\n", "", "5:32",

@@ -206,6 +206,22 @@ TEST_F(OtherFiles, ThatAreMissingOrCutShortAreRefused) {
                [&] { tensor_file(settings_for(path), comm); });
 }
 
+TEST_F(OtherFiles, EveryBlockOfAPatternIsLookedAt) {
+  make([&](hid_t file) {  // k is made of block_0 and block_1 of the same file; nothing was written to block_1
+    const std::vector<hsize_t> half{1, rows / 2, heads, dim}, most{1, H5S_UNLIMITED, heads, dim}, none(4, 0),
+        many{1, H5S_UNLIMITED, 1, 1};
+    const hid_t source = H5Screate_simple(4, half.data(), nullptr),
+                space = H5Screate_simple(4, extents.data(), most.data());
+    H5Dclose(H5Dcreate2(file, "block_1", H5T_IEEE_F32LE, source, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, none.data(), half.data(), many.data(), half.data());
+    add_k(file, space, [&](hid_t creation) { H5Pset_virtual(creation, space, ".", "block_%b", source); });
+    H5Sclose(source);
+    add_dataset(path, "block_0", H5T_IEEE_F32LE, half, test::counting<float>(all / 2).data());
+  });
+  expect_error(path, fmt::format("dataset /k is made of dataset block_1 of {}, which was never written", path),
+               [&] { tensor_file(settings_for(path), comm); });
+}
+
 TEST_F(OtherFiles, SeveralPrefixesAreRefused) {
   make_virtual("other.h5");
   const std::string before = vds_prefix;

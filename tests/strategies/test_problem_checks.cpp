@@ -120,8 +120,8 @@ TEST(ProblemChecks, DisplacedRowsOfOneDocumentAndOfSeveral) {
   };
   EXPECT_EQ(objection(displaced),
             "attention.segments: torchscale writes rows to wrong places in pair 1, segment 8 and dilation 3: the "
-            "sequence of 40 rows has more than one segment, and 8 is no multiple of 3; expected one, or 40 rows at "
-            "least");
+            "sequence of 40 rows has more than one segment, and 8 is no multiple of 3; expected a multiple or at "
+            "least 40 rows");
   const auto documents = [&](Problem& p) {
     displaced(p);
     p.documents = {0, 8, 8, 40};

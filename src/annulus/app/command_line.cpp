@@ -33,7 +33,7 @@ bool looks_like_setting(std::string_view word) {
          key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.") == std::string_view::npos;
 }
 
-/// True for an option that sets the number of ranks in mpirun or srun: "-n", "-n2", "-np", "--np" or "--ntasks".
+/// True for an option that sets the number of ranks in mpirun or srun ("-n", "-n2", "--ntasks", ...), and for --ranks.
 bool is_count_of_ranks(std::string_view option) {
   constexpr std::array<std::string_view, 5> names{"--np", "--n", "--ntasks", "--nprocs", "--ranks"};
   if (std::find(names.begin(), names.end(), option) != names.end()) return true;

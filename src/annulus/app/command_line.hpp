@@ -10,7 +10,7 @@
 namespace annulus::app {
 
 struct CommandLine {
-  std::optional<Verb> verb;  ///< empty: help or an error was printed; the program ends with `status`
+  std::optional<Verb> verb;  ///< empty: no verb is to run (help, an error); the program ends with `status`
   int status = 0;
   std::string text;  ///< the complete command line, "annulus run my.yaml"
 };

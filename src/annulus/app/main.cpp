@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
     const std::optional<int> status = annulus::app::answer_without_mpi(argc, argv);
     if (status) return annulus::app::finish_printing(*status);
   }
-  // The child that sends to itself must use the MPI components of its parent, so its Runtime may leave out none.
+  // The child that sends to itself must use the MPI components of its parent, so its Runtime must not exclude any.
   const annulus::comm::Runtime runtime(argc, argv, launch.alone && !sends_to_self);
   annulus::app::buffer_standard_output();
   if (sends_to_self) return annulus::comm::send_device_memory_to_self();

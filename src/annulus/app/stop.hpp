@@ -18,16 +18,16 @@ void end_on_signals(const comm::Communicator& comm, const std::string& consequen
 /// The same for the time before there is a communicator. Prints no line: the launcher says which signal it passed on.
 void end_on_signals_from_the_start();
 
-/// From now on, USR1 and TERM do not end the process. They only make stop_requested() return true. Launchers pass USR1
-/// on to the ranks. Open MPI's mpirun passes TERM on, too, but kills the ranks a second later, and returns 1 whatever
-/// status they return. A batch system kills ranks half a minute after TERM. So after TERM, a rank waits at most
+/// From now on, USR1 and TERM do not end the process. They make stop_requested() return true. Launchers pass USR1 on to
+/// the ranks. Open MPI's mpirun passes TERM on, too, but kills the ranks a second later, and returns 1 whatever status
+/// they return. A batch system kills ranks half a minute after TERM. So after TERM, a rank waits at most
 /// `stall_seconds` for a dead rank (comm/watchdog.hpp), and still has time to print an error and to remove its files.
 void watch_for_stop(double stall_seconds);
 
 struct LimitOfStop {
   unsigned seconds;
   std::string line;              ///< what rank 0 prints when it ends because of the limit
-  bool only_after_term = false;  ///< after USR1 there is no limit: job scripts send USR1 while there is enough time
+  bool only_after_term = false;  ///< true: no limit after USR1, which job scripts send while there is enough time
 };
 /// The same, but ends the process with stopped_status if it is still running limit.seconds after the signal. This is
 /// for work that saves each result when it is finished, so that nothing is left to save at the end.

@@ -44,9 +44,9 @@ class BlockingScope {
 /// rank works. Throws Error(failure) when MPI fails.
 void watchdog_progress();
 
-/// Calls a function of MPI, HDF5 or NCCL that may block, inside a BlockingScope, and returns its result. Destructors
-/// use this function. Other code uses blocking(), which also reports progress when the call has returned.
-/// tools/check_layout.py finds calls that use neither.
+/// Calls a function of MPI, HDF5 or NCCL that may block, inside a BlockingScope, and returns its result. Destructors,
+/// error paths, and code that runs when MPI may not be running use this function. Other code uses blocking(), which
+/// also reports progress when the call has returned. tools/check_layout.py finds calls that use neither.
 template <class Function, class... Args>
 auto blocking_quietly(const char* name, Function* function, Args&&... args) {
   const BlockingScope inside(name);

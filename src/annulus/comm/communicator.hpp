@@ -96,7 +96,7 @@ class AgreedError : public core::Error {
 
 /// Runs `work` on every rank; then all ranks exchange whether it failed. If it failed on any rank, all ranks throw the
 /// error of the lowest failing rank, with "rank R: " in front unless all ranks failed. So no rank waits in a collective
-/// for a rank that failed, provided that the collective calls inside `work` match on all ranks until the first failure.
+/// for a rank that failed, provided that no rank calls a collective inside `work` after another rank has failed there.
 template <class Work>
 void agree(const Communicator& comm, Work&& work);
 

@@ -13,7 +13,7 @@ void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
   core::require(requests_.empty() && groups_.empty() && Index(blocks.size()) == comm_.size(),
                 [] { return "a gather needs a block for every rank, and the last gather must be finished"; });
   if (nccl_ != nullptr) return start_by_nccl(own, blocks);
-  for (int d = 1; d < comm_.size(); ++d) {  // in this order not all ranks send to rank 0 at once
+  for (int d = 1; d < comm_.size(); ++d) {
     const int peer = core::wrap(comm_.rank() - d, comm_.size());
     if (blocks[std::size_t(peer)].rows.empty()) continue;
     const RowBlock& block = incoming_.emplace_back(blocks[std::size_t(peer)]).block();
@@ -22,7 +22,7 @@ void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
   }
   if (own.rows.empty() || comm_.size() == 1) return;
   outgoing_.emplace(own).load();
-  for (int d = 1; d < comm_.size(); ++d)
+  for (int d = 1; d < comm_.size(); ++d)  // in this order not all ranks send to rank 0 at once
     start_send(requests_, comm_, core::wrap(comm_.rank() + d, comm_.size()), tag, *outgoing_);
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 static_assert(stalled_status == int(core::ErrorKind::stalled));
 constexpr double longest_step = 1;         // s; a limit of counted()
-constexpr double longest_interval = 0.25;  // s; limit of look_interval(): a rank notices an alarm within two of them
+constexpr double longest_interval = 0.25;  // s; limit of look_interval(): ranks notice an alarm within two intervals
 
 std::atomic<double> timeout{default_stall_timeout};
 std::atomic<double> limit{std::numeric_limits<double>::infinity()};  // set by shorten_stall_timeout()

@@ -1,5 +1,7 @@
 #include "annulus/comm/in_turn.hpp"
 
+#include <limits>
+
 #include "annulus/comm/requests.hpp"
 
 namespace annulus::comm {
@@ -11,6 +13,7 @@ constexpr int tag = 32002;
 
 void take_in_turn(const Communicator& comm, const std::string& text,
                   const std::function<void(const std::string& text)>& take) {
+  core::require(text.size() <= std::size_t(std::numeric_limits<int>::max()), [] { return "a text of 2 GiB or more"; });
   const std::vector<double> lengths = comm.gather_to_root({double(text.size())});
   Requests requests;
   if (!comm.is_root()) {

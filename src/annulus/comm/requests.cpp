@@ -93,9 +93,9 @@ void check_started(int code, const char* call) { check_mpi(code, call); }
 
 Requests::~Requests() {
   // Requests are still open here only while an error unwinds. We cancel the messages and free their requests;
-  // collectives can be neither cancelled nor freed. A message that has begun goes on, and Open MPI cancels no send. In
-  // the program the job is ending. The library goes on, so it keeps the buffers (core::BuffersStay) and refuses the
-  // communicator afterwards (Communicator::abandon()).
+  // collectives can be neither cancelled nor freed. A message that has begun goes on, and Open MPI cancels no send. The
+  // program then ends the job. A caller of the library may go on, so the library keeps the buffers (core::BuffersStay)
+  // and refuses the communicator afterwards (Communicator::abandon()).
   std::erase_if(later(), [this](const Later& one) { return one.of == this; });
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL || about_[i].kind == Outstanding::Kind::collective) continue;

@@ -107,8 +107,8 @@ void WindowAccess::wait() {
   };
   wait_until(complete, [this] { return std::vector<Outstanding>{{kind_, owner_, rows_->block().bytes(), call_}}; });
   if (rows_) {
-    // By the standard the rows have arrived. If an MPI completes requests too early (window_defect()), it could still
-    // write into rows that have been freed; the flush prevents that, and costs nothing with a correct MPI.
+    // By the standard, rows that were read have arrived. An MPI that completes reads too early (window_defect()) could
+    // still write into rows that have been freed; the flush prevents that, and costs a read nothing with a correct MPI.
     call_mpi("MPI_Win_flush", MPI_Win_flush, owner_, window_.handle());
   }
   if (rows_ && kind_ == Outstanding::Kind::receive) rows_->store(), rows_->arrive();

@@ -12,7 +12,7 @@ std::string_view why_no_amx();
 
 inline bool has_amx() { return why_no_amx().empty(); }
 
-/// True if the processor has AMX. The system may still refuse to let this process use AMX.
+/// True if the processor has AMX and the AVX-512 instructions of our kernels. The system may still refuse AMX.
 bool processor_has_amx();
 
 }  // namespace annulus::core

@@ -11,7 +11,7 @@ enum class ErrorKind {
   failure = 1,       ///< failed while running: a missing or bad file, a full disk, not enough memory
   usage = 2,         ///< bad command line, run file or argument
   verification = 3,  ///< a result outside the tolerance
-  stalled = 4,       ///< another rank made no progress
+  stalled = 4,       ///< no rank made progress, or a call did not return
 };
 
 /// The program ends with exit status kind(), and prints what().

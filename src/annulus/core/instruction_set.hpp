@@ -24,7 +24,7 @@ inline constexpr const char* instruction_set_variable = "ANNULUS_INSTRUCTION_SET
 std::string_view name_of(InstructionSet set);
 
 /// Returns the sets that this processor can use. baseline is always the first entry and amx always the last; the
-/// entries between them go from slow to fast. avx2 includes FMA; avx512 includes the parts F, DQ, BW and VL.
+/// entries between them ascend as in InstructionSet. avx2 includes FMA; avx512 includes the parts F, DQ, BW and VL.
 std::vector<InstructionSet> usable_instruction_sets();
 
 /// Returns the limit that holds if neither the user nor limit_instruction_set() has set one: amx if this process may

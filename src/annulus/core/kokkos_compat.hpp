@@ -84,7 +84,7 @@ void require_device();
 inline constexpr int most_kokkos_threads = 512;
 /// Number of threads that run kernels on the host: Kokkos' threads, or the limit of limit_host_threads() if lower.
 int host_threads();
-/// Lets at most `most` threads (1 or more) run kernels, for programs that share the process with other libraries.
+/// Lets at most `most` threads (1 or more) run attention kernels, for programs whose other libraries have threads, too.
 void limit_host_threads(int most);
 
 /// Calls body(i) for first <= i < end, on all host threads, or on this thread alone if Kokkos was not started. All

@@ -10,7 +10,7 @@
 
 namespace annulus::core {
 
-/// Current and peak bytes of this process, by purpose ("q", "kv", "ring buffers", ...) and in total.
+/// Current and peak bytes of this process, by purpose ("q", "kv", "hop buffers", ...) and in total.
 class MemoryLedger {
  public:
   void add(const std::string& purpose, Index bytes);

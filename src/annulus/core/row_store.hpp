@@ -107,7 +107,7 @@ struct RowTraffic {
   double seconds = 0;  ///< while a thread was reading or writing
 };
 
-/// Reads rows before they are needed. Only one thread may call its functions; it may read in a thread of its own.
+/// Reads rows before they are needed. Only one thread may call its functions. The source may read in another thread.
 class RowSource {
  public:
   /// Number of a read that was started; the first is 1.

@@ -1,6 +1,6 @@
 // 16-bit storage types. We define our own, because in builds without a GPU back end Kokkos' half_t and bhalf_t are
-// float. They only store numbers: every kernel converts the numbers when it packs rows, and computes in float or
-// double.
+// float. They only store numbers: kernels convert them to float or double, or pass their bits to instructions that
+// multiply 16-bit numbers.
 #pragma once
 
 #include <Kokkos_Core.hpp>

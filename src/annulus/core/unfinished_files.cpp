@@ -68,7 +68,7 @@ void remove_unfinished_files() noexcept {
     struct stat found {};
     if (!entry.used || lstat(entry.path.data(), &found) != 0) continue;
     const FileIdentity identity{found.st_dev, found.st_ino};
-    if (entry.identity == any_file || entry.identity == identity) unlink(entry.path.data());
+    if (entry.identity == identity) unlink(entry.path.data());
   }
 }
 

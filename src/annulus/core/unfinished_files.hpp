@@ -16,10 +16,6 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// Noted in place of a file's identity, it matches any file that has the noted name. For names that no other process
-/// uses.
-inline constexpr FileIdentity any_file{};
-
 /// Notes a file until it is forgotten; returns its number in the table. Returns -1 if the table is full or the path is
 /// too long: then the file is not removed if a signal ends the process. Only one thread may call this.
 int note_unfinished_file(const std::string& path, FileIdentity identity);

@@ -1,8 +1,8 @@
-// The one attention kernel of the project. It adds keys to running softmax states.
+// Attention on any back end: attend() adds keys to running softmax states.
 //
-// Every distribution strategy does the same: it receives K/V rows of other ranks, calls attend() with the work items
-// whose rows have arrived, and calls finish() at the end. attend() knows nothing about dilation, segments, ranks or
-// files: its arguments are pieces of combs (core/work_item.hpp).
+// Every distribution strategy receives rows of other ranks (of K and V, or with pass_q of q), calls attend() with the
+// work items whose rows have arrived, and calls finish() at the end. attend() knows nothing about dilation, segments,
+// ranks or files: its arguments are pieces of combs (core/work_item.hpp).
 #pragma once
 
 #include <functional>
@@ -68,7 +68,7 @@ std::string_view host_instruction_set();
 /// There are two conditions: the exponent bias must be reproducible_exponent_bias, and calls must come in the canonical
 /// order (row x takes keys x, x - 1, ..., 0 by Band::upto, then the keys after x, the last one first, by Band::after).
 /// Other back ends, other instruction sets of the host and other kinds of device may give other bits. Without the bias,
-/// a key whose weight is below 2^-110 of the largest weight may count with one cut and not with another.
+/// a key whose weight is below about 2^-108 of the largest weight may count with one cut and not with another.
 ///
 /// by_granules: matrix units add the keys of one granule (granule_of()) at a time, and count its hidden keys as zeros.
 /// Bits are then the same if items are cut only between granules of comb indices; no bias is needed.
@@ -122,9 +122,9 @@ constexpr core::Index granule_of(Backend backend) { return backend == Backend::h
 /// same with every set. Example: "head size 320 is more than 256".
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision);
 
-/// The exponent bias of states that must have the same bits for any cut. Weights below 2^-174 of the largest weight may
-/// still be lost, but outputs in float32 are too coarse to show them. In float32, sums with this bias do not overflow
-/// for |v| up to about 2^42 with 2^20 keys.
+/// The exponent bias of states that must have the same bits for any cut. Weights below about 2^-172 of the largest
+/// weight may still be lost, but outputs in float32 are too coarse to show them. In float32, sums with this bias do not
+/// overflow for |v| up to about 2^42 with 2^20 keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
 /// One call's tensors: q (B, State::rows, H, D), k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv), of one
@@ -144,10 +144,10 @@ struct Operands {
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll = {});
 
-/// Returns how many bytes attend() takes at most for its own panels (packed rows and their sums), for all threads
-/// together, if the state has `rows` rows. The memory is kept for the next call. Returns 0 on a device, where panels
-/// are in the teams' scratch memory, which we do not allocate. This does not count the states and copies of q for
-/// State::key_parts, and the partial states that kernels/cuda makes if it cuts keys into parts (64 MiB or less).
+/// Returns how many bytes attend() takes at most if the state has `rows` rows, and keeps for the next call. These are
+/// the host's panels (packed rows and their sums) for all threads, or cuDNN's results. Back end `device` takes none:
+/// its tiles are in the teams' scratch memory. This does not count the states and copies of q for State::key_parts, and
+/// the partial states that kernels/cuda makes if it cuts keys into parts (64 MiB or less).
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
 /// Returns the smallest number of query rows to give to attend() at a time, if rows are computed block after block.

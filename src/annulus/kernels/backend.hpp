@@ -54,7 +54,7 @@ void check_rule(Backend backend, const CallRule& rule);
 /// Throws Error if values have another head size than keys and the back end cannot compute such values.
 void check_value_dim(Backend backend, const core::Shape& shape);
 
-/// Throws Error(failure) if this build has no such back end.
+/// Throws Error(failure) for back end host if this build does not have it.
 const BackendFunctions& functions_of(Backend backend);
 
 }  // namespace annulus::kernels

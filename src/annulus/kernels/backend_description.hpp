@@ -1,5 +1,5 @@
 // Descriptions of back ends: their limits, their versions, and how much they have computed. The rest of the program
-// uses these descriptions, so that it contains no back end's name.
+// uses these descriptions, so that it contains no library's name.
 #pragma once
 
 #include <optional>
@@ -69,17 +69,17 @@ const LibraryBackend* library_of(core::Backend backend);
 /// Returns why a back end takes no scores with a cap or a bias; empty if it takes them. Libraries take none.
 std::string why_no_rule(core::Backend backend);
 
-/// Returns the bytes of device memory that keeps a rule's coordinates from call to call. 0 on the host: its panels
+/// Returns how many bytes of device memory keep a rule's coordinates from call to call. 0 on the host: its panels
 /// include them.
 core::Index rule_bytes(core::Backend backend, const ScoreRule& rule, core::Precision precision);
 
-/// Returns why a back end takes no values of another head size than keys; empty if it does. So far only the host does.
+/// Returns why a back end takes no values of another head size than keys; empty if it takes them. Only the host does.
 std::string why_no_value_dim(core::Backend backend);
 
 /// Returns the back end that `auto` means: the first library that this process has and that can do all that is wanted;
 /// otherwise our own kernels. Libraries leave windows to our kernels, so a pattern of windows alone uses our kernels
-/// directly: on an H100 this took 0.03 s, with the library 0.23 s. For 16-bit tensors cuDNN is up to 2.3 times as fast
-/// as our kernels (docs/performance.md).
+/// directly: one run on an H100 took 0.03 s then, and 0.23 s if the library refused the work first. For 16-bit tensors
+/// cuDNN is up to 2.3 times as fast as our kernels (docs/performance.md).
 core::Backend default_backend(const WantedOfBackend& wanted);
 
 }  // namespace annulus::kernels

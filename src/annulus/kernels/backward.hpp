@@ -69,9 +69,9 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const std::function<void()>& poll = {});
 
-/// Returns how many bytes attend_backward() takes at most for its own panels, for all threads together, with `rows`
-/// query rows. `in_blocks`: GradientViews have begun_dk and begun_dv. This does not count the copies of query rows and
-/// of dq, one for each of BackwardOperands::key_parts.
+/// Returns how many bytes attend_backward() takes at most with `rows` query rows: see attend_bytes(); with cuDNN, also
+/// for its workspace. `in_blocks`: GradientViews have begun_dk and begun_dv. This does not count the copies of query
+/// rows and of dq, one for each of BackwardOperands::key_parts.
 core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
                                   core::Precision precision, bool in_blocks = false);
 

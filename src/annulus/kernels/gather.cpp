@@ -15,7 +15,7 @@ using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Word = std::uint16_t;  // as small as the smallest storage type, so rows of any type are whole words
 
-/// A GPU's thread moves 16 bytes at once if all sizes allow this, so that neighbouring threads fill cache lines.
+/// If sizes and addresses allow it, a GPU's thread moves 16 bytes at once, so neighbouring threads fill cache lines.
 struct alignas(16) Wide {
   std::uint64_t low = 0, high = 0;
 };
@@ -157,8 +157,11 @@ bool is_wide(const RowArray& array) {
 
 template <class T, class Operation>
 void walk_rows(std::vector<RowCopy> copies, const RowArray& far, const RowArray& near) {
-  core::require(far.parts == near.parts && far.row_bytes == near.row_bytes && far.row_bytes % Index(sizeof(T)) == 0,
-                [] { return "rows are collected or added between arrays of different shape"; });
+  core::require(
+      far.parts == near.parts && far.row_bytes == near.row_bytes && far.row_bytes % Index(sizeof(T)) == 0, [&] {
+        return fmt::format("rows are collected or added between arrays of {} parts of rows of {} bytes and {} of {}",
+                           far.parts, far.row_bytes, near.parts, near.row_bytes);
+      });
   std::erase_if(copies, [](const RowCopy& copy) { return copy.count == 0; });
   if (copies.empty() || far.parts * far.row_bytes == 0) return;
   if constexpr (std::is_same_v<T, Word>) {

@@ -8,7 +8,7 @@
 
 namespace annulus::kernels {
 
-/// `count` rows from, from + stride, ... of one array correspond to the rows to, to + to_stride, ... of another.
+/// `count` rows of one array (`from`, from + stride, ...) correspond to rows of another (`to`, to + to_stride, ...).
 struct RowCopy {
   core::Index from = 0;
   core::Index stride = 1;

@@ -94,13 +94,14 @@ void for_each(const char* label, Index count, const Body& body) {
 
 void merge_states(const State& from, Index parts, State& into) {
   const core::Shape& s = into.shape;
-  core::require(from.rows == parts * into.rows && from.precision == into.precision &&
-                    from.exponent_bias == into.exponent_bias &&
-                    from.score_sum.bytes() == parts * into.score_sum.bytes(),
-                [&] {
-                  return fmt::format("states of {} rows, bias {}; expected {} parts of {} rows, bias {}", from.rows,
-                                     from.exponent_bias, parts, into.rows, into.exponent_bias);
-                });
+  core::require(
+      from.rows == parts * into.rows && from.precision == into.precision && from.exponent_bias == into.exponent_bias &&
+          from.score_sum.bytes() == parts * into.score_sum.bytes(),
+      [&] {
+        return fmt::format("{} states of {} rows, bias {}, {} bytes of score sums; expected {} parts of {}, {}, {}, {}",
+                           name_of(from.precision), from.rows, from.exponent_bias, from.score_sum.bytes(), parts,
+                           name_of(into.precision), into.rows, into.exponent_bias, into.score_sum.bytes());
+      });
   core::with_precision(into.precision, [&](auto number) {
     using T = decltype(number);
     for_each("annulus::merge_states", s.batch * into.rows * s.heads,

@@ -114,7 +114,7 @@ Index filled_in(const ReferencePattern& pattern, Index heads, Index head, Index 
     if (pair.window || !pair.picks(query)) return;
     const Index length = std::min(pair.segment, rows);
     const Index first = query / length * length, end = std::min(first + length, rows);
-    // Counts the slots of the padded segment that hold no row.
+    // Counts the slots of the padded segment in which the head finds no row.
     for (Index begin = 0; begin < length; begin += pair.dilation) {
       if (first + begin + pair.offset >= end) ++filled;
     }

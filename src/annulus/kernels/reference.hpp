@@ -1,7 +1,7 @@
 // Dilated attention by its definition, in float64 and without optimisation. Tests and `verify` compare results with it.
 //
 // On purpose it has its own types for patterns, shares no comb arithmetic with the folder pattern/, and checks for
-// every single pair of rows whether both are picked. So a mistake in pattern/ makes results differ from these.
+// every single pair of rows whether both are picked. So if pattern/ has a mistake, results differ from those made here.
 //
 // Worked example: 10 rows, 4 heads, pairs (4, 1) and (8, 2), causal, longnet. Head 0, query row 6 sees rows 4 5 6 in
 // the first pair and rows 0 2 4 6 in the second: multiplicity 2 for rows 4 and 6, 1 for rows 0, 2, 5, otherwise 0.
@@ -56,8 +56,8 @@ struct ReferencePattern {
   std::vector<double> coordinates = {};  ///< (S, 2); empty: distances are differences of row numbers
 };
 
-/// Returns the distance of rows x and p of the sequence, by which a bias is multiplied. `document` is the document of
-/// x.
+/// Returns the distance of rows x and p of the sequence: a bias is minus this distance times the head's slope.
+/// `document` is the document of x.
 double distance(const ReferencePattern& pattern, core::Index x, core::Index p, core::Interval document);
 
 /// The score of query row x and key row p, made from `product` = scale * q.k, and the score's derivative by `product`.

@@ -32,7 +32,7 @@ std::vector<std::int64_t> sink_gradient(const core::Shape& shape, core::Index ro
                                         const core::TensorView& normalizers, const core::TensorView& delta);
 core::Index sink_gradient_bytes(core::Index heads);
 
-/// Adds the exact sums whose words are `from` to as many sums with the words `to`. An empty `to` counts as zeros.
+/// Adds the exact sums in the words `from`, one by one, to those in the words `to`. An empty `to` counts as zeros.
 void add_words(const std::vector<std::int64_t>& from, std::vector<std::int64_t>& to);
 /// Returns the gradients (H) whose exact sums have these words.
 std::vector<double> sink_gradients_of(const std::vector<std::int64_t>& words);

@@ -37,9 +37,9 @@ bool have_common_row(const StridedRows& a, const StridedRows& b) {
   const Index apart = coarse.first - fine.first;
   if (coarse.stride % fine.stride == 0 && apart % fine.stride != 0) return false;  // decides nearly all cases
   if (apart % std::gcd(coarse.stride, fine.stride) != 0) return false;
-  // In lists without ends a common row comes after every lcm(strides) rows, that is after `period` rows of `coarse`.
+  // If the lists had no ends, common rows would be lcm(strides) apart, which is `period` steps of `coarse`.
   const Index period = fine.stride / std::gcd(coarse.stride, fine.stride);
-  const Index begin = std::max<Index>(0, core::ceil_div(std::max<Index>(0, fine.first - coarse.first), coarse.stride));
+  const Index begin = core::ceil_div(std::max<Index>(0, fine.first - coarse.first), coarse.stride);
   for (Index i = begin; i < std::min(begin + period, coarse.count); ++i) {
     const Index row = coarse.first + i * coarse.stride;
     if (row > last(fine)) return false;

@@ -1,4 +1,4 @@
-// Fetches rows that other ranks keep while this rank computes.
+// While this rank computes, fetches rows that other ranks keep.
 #pragma once
 
 #include <memory>

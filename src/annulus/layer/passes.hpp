@@ -40,7 +40,7 @@ struct Pass {
   const strategies::Progress& progress;
 };
 
-/// The operations of a pass on rows and weights. Weights must be used in the given order.
+/// The operations of a pass on rows and weights. With fsdp, weights must be used in the given order (WeightStream).
 class Work {
  public:
   Work(const Pass& pass, const Weights& weights, std::vector<Weight> order, bool with_biases, LayerMetrics& metrics);
@@ -85,7 +85,7 @@ ForwardResult forward(const Pass& pass, const Weights& weights, const core::Buff
 BackwardResult backward(const Pass& pass, const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
                         const core::Buffer& dy, InputGradient dx);
 
-/// The weights in the order in which the backward pass uses them.
+/// The weights in the order in which a backward pass by rows uses them.
 std::vector<Weight> backward_order(InputGradient dx);
 
 }  // namespace annulus::layer

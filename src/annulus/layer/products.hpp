@@ -27,7 +27,7 @@ struct ProductMetrics {
 
 /// Each operand may have any storage type. Sums use the arithmetic type, and a result of another type is rounded once.
 /// Operands of other types are converted chunk by chunk, but weights as a whole. So tensors in 16 bits need additional
-/// memory only for a converted chunk and a converted copy of the weight in use.
+/// memory only for two converted chunks and a converted copy of the weight in use.
 class Products {
  public:
   /// Large enough for products at full speed. Small enough that converted numbers stay in the cache, and that messages

@@ -33,7 +33,7 @@ class Communicator {
   /// flight. These messages may still arrive, so each later pass is refused, and the communicator is never freed. All
   /// ranks must make a new Communicator, also those on which the pass ended well.
   bool is_interrupted() const;
-  /// Does the same on a rank on which the pass ended well.
+  /// Makes is_interrupted() true on a rank on which the pass ended well.
   void interrupt() const;
 
   const comm::Communicator& inner() const { return *inner_; }

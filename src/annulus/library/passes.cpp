@@ -368,7 +368,8 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   const bool keeps = is_given(given.normalizers) && pass.plan().problem.gradients;
   if (keeps) arguments.push_back(normalizers_of(pass, given.normalizers, true));
   pass.check(arguments);
-  strategies::check_ranks(*pass.plan().forward, pass.plan().backward.get(), pass.comm());
+  for (const auto* sums : {&pass.plan().backward, &pass.plan().statistics})
+    strategies::check_ranks(*pass.plan().forward, sums->get(), pass.comm());
   const std::vector<double> sink = pass.take_sink(given.sink);
   return pass.compute([&] { return compute_forward(pass, given, sink, keeps, progress); });
 }

@@ -37,7 +37,7 @@ struct Statistics {
   Tensor received = {};  ///< (B, S_p, H, 1) float64: sum_x P of row p
   Tensor top_weights =
       {};  ///< (B, S_p, H, top_keys) in the type of lse: the largest P of row x, largest first; 0: no key
-  Index* top_rows = nullptr;  ///< (B, S_p, H, top_keys), contiguous: their key rows in the whole sequence; -1: no key
+  Index* top_rows = nullptr;  ///< (B, S_p, H, top_keys), contiguous: these keys' rows in the whole sequence; -1: no key
 };
 
 /// Tensors of this rank's S_p rows: plan.rows(rank) for k, v and received, plan.query_rows(rank) for all others. The

@@ -92,7 +92,7 @@ struct Pattern {
 
 /// Says how to compute attention; values as in the run file (docs/run-file.md).
 struct Options {
-  std::string strategy = "auto";   ///< one of `annulus list`; ignored on one rank
+  std::string strategy = "auto";   ///< one of `annulus list`, but not stream; not used on one rank
   std::string partition = "auto";  ///< contiguous, zigzag, block_cyclic, documents
   std::string precision = "auto";  ///< of sums, or of products; values as in the run file
   bool reproducible = false;       ///< same bits for every number of ranks
@@ -114,7 +114,7 @@ namespace library {
 struct MadePlan;
 }
 
-/// Ranks that use the same arguments make equal plans. Making a plan calls no MPI. Copies of a plan share its contents.
+/// Ranks that use the same arguments make equal plans. Making a plan needs no running MPI. Copies share the contents.
 /// Worked example, 2 ranks of 131,072 rows each:
 ///   Plan plan({.sequence = 262144, .heads = 8, .kv_heads = 2, .head_dim = 64},
 ///             {.segments = {2048, all}, .dilations = {1, 8}, .causal = true}, 2, {.gradients = true});

@@ -17,7 +17,7 @@ struct Document {
   Count work = 0;
 };
 
-using DocumentIndices = std::vector<std::size_t>;  // indices of some documents, ascending
+using DocumentIndices = std::vector<std::size_t>;  // indices of some documents
 
 /// Deals documents to ranks. If `apart`, light documents (is_light(): little work per row) come first. share_ is the
 /// fair share F of documents_partition.hpp.
@@ -143,7 +143,7 @@ class Dealer {
   }
 
   /// Fills one rank after another up to F. A document begins at the next rank if it then lies on fewer ranks. This
-  /// leaves room on the rank before, for documents that are dealt later. `spare`, the work of these, limits the room.
+  /// leaves room on the rank before, for documents that are dealt later. `spare` is their work, which limits the room.
   void cut(const DocumentIndices& some, Count spare) {
     Index rank = 0;
     for (const std::size_t d : some) {

@@ -22,7 +22,7 @@ struct GradientHop {
   int previous = 0;            ///< the rank that sends `receive_forward`
   int reader_of_own_rows = 0;  ///< the rank that read this rank's rows at hop d; it sends `receive_back`
   PackedRows send_forward;     ///< sums sent before `send_back`; hop d + 1 brings the same rows to `next`
-  PackedRows send_back;        ///< to `owner`: whole ranges, zero where sums went forward (OrderedRoute: the others)
+  PackedRows send_back;        ///< to `owner`: whole ranges, 0 for sums sent forward (OrderedRoute: without those rows)
   PackedRows receive_forward;  ///< sums for the rows that hop d + 1 brings here
   PackedRows receive_back;     ///< sums for this rank's own rows
 };

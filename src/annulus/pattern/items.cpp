@@ -78,9 +78,9 @@ void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>&
     return std::any_of(ranges.begin(), ranges.end(), [t](const Interval& range) { return range.end == t; });
   };
   const Run* run = runs.data() + map.first_run;
-  for (const Run* const all = run + map.runs; run != all;) {
+  for (const Run* const runs_end = run + map.runs; run != runs_end;) {
     Interval piece{run->t, run->t};
-    for (; run != all && run->t == piece.end; ++run) piece.end += run->count;
+    for (; run != runs_end && run->t == piece.end; ++run) piece.end += run->count;
     core::require(piece.begin % granule == 0 && (piece.end % granule == 0 || ends_range(piece.end)), [&] {
       return fmt::format(
           "rows {} to {} in steps of {} are cut inside a granule of {} rows: they are rows {} to {} of their comb",

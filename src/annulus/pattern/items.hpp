@@ -69,7 +69,7 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 ///
 /// `part` selects some of the keys that a row sees: Band::upto the keys up to the row itself, Band::after the keys
 /// after it (none if causal). Throws Error if queries or keys are cut inside a granule of the layout. But the end of a
-/// granule may be missing if the missing queries see no key of the list, or if no query of it sees the missing keys.
+/// granule may be missing if the missing queries see no key of the list, or if no query in it sees the missing keys.
 ///
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}

@@ -40,9 +40,9 @@ std::optional<Partition> ordered_parts(const Documents& documents, const Partiti
   if (!document_out_of_order(pieces)) return partition;
   const std::size_t ranks = partition.size();
   std::vector<std::vector<Interval>> second(ranks);
-  for (const SharedPiece *begin = pieces.data(), *all = begin + pieces.size(); begin < all;) {
+  for (const SharedPiece *begin = pieces.data(), *pieces_end = begin + pieces.size(); begin < pieces_end;) {
     const SharedPiece* end = begin + 1;
-    while (end < all && end->document == begin->document) ++end;
+    while (end < pieces_end && end->document == begin->document) ++end;
     add_second(begin, end, grid, second);
     begin = end;
   }

@@ -3,7 +3,7 @@
 // For one owner, the other ranks form few runs. A new run begins only at a rank where a segment that crosses the
 // owner's rows begins or ends, or where a document's rows do not continue on a neighbouring rank. So O(pairs) runs
 // stand for P readers. Owners that look alike (same length, same position in their segments) have the same runs. Worked
-// example: dense causal, P = 4, contiguous: the run {0} reads no rows of owner 1, and the run {2, 3} reads all of them.
+// example: dense causal, P = 5, contiguous: run {0} reads no rows of owner 1; runs {2, 3} and {4} read all of them.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // Plans how far every owner's rows travel in one direction of a ring, and which of them each rank on the way reads.
 //
 // A rank passes on all rows that farther ranks read. So the rows carried (sent) to a rank are the rows that it reads
-// itself, joined with the rows carried beyond it. They are computed from the farthest rank back. Which rows are read
-// and which are carried changes at few distances only (readers.hpp). A leg is a range of distances without such a
-// change. Owners that look alike have equal counts, so only the rows of one of them are counted. Rows are listed only
-// for hops that are executed or printed.
+// itself, joined with the rows carried beyond it. They are computed from the farthest rank back. The rows that are read
+// and those that are carried change at only a few distances (readers.hpp). A leg is a range of distances without such a
+// change. Owners with the same key (Readers::key()) have equal counts, so only one of them is counted. Rows are listed
+// only for hops that are executed or printed, and to count rows where PieceCounts cannot.
 #pragma once
 
 #include <memory>
@@ -19,13 +19,13 @@ namespace annulus::pattern {
 /// A rank's distance from an owner is 1, 2, ... `reach` steps of `direction` (1 or -1). Arguments are not copied.
 class Routes {
  public:
-  /// Routes of the rows of `owners`; the ranks compute with the rows in `readers`.
+  /// Makes routes for the rows of K and V in `owners`. `readers` has the rows with which each rank computes.
   Routes(const Layout& layout, const Partition& owners, const Partition& readers, int direction, int reach);
 
   int ranks() const { return int(readers_.size()); }
   int direction() const { return direction_; }
 
-  // Return how many (row, key/value head) pairs of an owner's rows the rank at a distance reads, or receives.
+  // Number of (row, key/value head) pairs of an owner that the rank at this distance reads; that it receives.
   Index rows_read(int owner, int distance) const;
   Index rows_carried(int owner, int distance) const;
   /// True if the rank at a distance passes on exactly the rows that it received.
@@ -33,7 +33,7 @@ class Routes {
   /// The largest distance to which any row of any owner is carried.
   int farthest() const;
 
-  // Return these rows; no rows beyond the reach.
+  // The rows that rows_read() and rows_carried() count; none beyond the reach.
   PackedRows read(int owner, int distance) const;
   PackedRows carried(int owner, int distance) const;
   /// The rows that any rank up to this distance reads.
@@ -73,11 +73,11 @@ class Routes {
   const Partition& readers_;
   const int direction_;
   const int reach_;
-  mutable std::optional<PieceCounts> pieces_;  // it uses lookup_
+  mutable std::optional<PieceCounts> pieces_;  // made at first use; refers to lookup_
   mutable std::optional<Readers> lookup_;      // made at first use; a plan for thousands of ranks may not need it
   mutable std::vector<Owner> known_;
   mutable std::unordered_map<std::vector<Index>, std::unique_ptr<OwnerClass>, HashKey> classes_;
-  mutable std::vector<std::unique_ptr<OwnerClass>> singular_;  // for owners with more intervals than named_intervals
+  mutable std::vector<std::unique_ptr<OwnerClass>> singular_;  // for owners of too many intervals for a key in classes_
   mutable std::vector<Legs> recent_;                           // for the owners used last; one hop uses two owners
   mutable int farthest_ = -1;
 };

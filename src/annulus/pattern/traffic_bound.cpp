@@ -52,10 +52,10 @@ Traffic dense_traffic(const Layout& layout, const Partition& partition) {
   Index n = 0;
   for (const StoredRows& rows : partition) n += rows.count();
   for (const StoredRows& rows : partition) {
-    const Index others = (n - rows.count()) * layout.kv_heads;
-    traffic.received.push_back(others);
-    traffic.sent.push_back(others);
-    traffic.messages.push_back(Index(partition.size()) - 1);
+    const Index others = n - rows.count(), peers = Index(partition.size()) - 1;
+    traffic.received.push_back(others * layout.kv_heads);
+    traffic.sent.push_back(std::max(others, peers * rows.count()) * layout.kv_heads);  // passed on, or its own to each
+    traffic.messages.push_back(peers);
     traffic.largest = std::max(traffic.largest, rows.count() * layout.kv_heads);
   }
   return traffic;

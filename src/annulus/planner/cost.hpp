@@ -1,5 +1,5 @@
 // Predicts the cost of a run on any number of ranks, from the kernel's rate and the time of messages.
-//   seconds of a rank = kept triples x 4 D x seconds per flop + copied bytes x seconds per copied byte
+//   seconds of a rank = kept triples x 2 (D + Dv) x seconds per flop + copied bytes x seconds per copied byte
 //                       + overheads(kernel calls, rows, communicators, windows, separate intervals)
 //                       + exposed(messages x seconds per message + bytes x seconds per byte)
 //   exposed(t)        = t if messages do not overlap with compute, otherwise t - min(overlap x t, compute)

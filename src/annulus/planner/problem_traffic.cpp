@@ -12,7 +12,6 @@ using pattern::TrafficCounts;
 
 namespace {
 
-/// to[i] += counts[i] for every rank i.
 void add(std::vector<Index>& to, const std::vector<Index>& counts) {
   to.resize(counts.size());
   for (std::size_t p = 0; p < counts.size(); ++p) to[p] += counts[p];

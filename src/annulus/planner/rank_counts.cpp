@@ -74,7 +74,6 @@ Moved moved(CommunicationPattern movement, Pass pass, const Problem& problem, co
   return {rows, sums_moved(movement, problem, rows, counted)};
 }
 
-/// to[i] += factor * counts[i] for every rank i.
 void add(std::vector<double>& to, const std::vector<Index>& counts, Index factor) {
   to.resize(counts.size());
   for (std::size_t p = 0; p < counts.size(); ++p) to[p] += double(factor * counts[p]);
@@ -144,7 +143,8 @@ LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& pa
   std::vector<double> kept(rows.size());
   for (std::size_t p = 0; p < partition.size(); ++p) kept[p / members.size()] += counts.kept[p];
   const auto [there, back] = exchanged(problem, pass);
-  const int exchanges = with_sums ? 7 : problem.gradients ? 5 : 4;  // one for each tensor that travels
+  const int exchanges =
+      with_sums ? 7 : 4 + problem.statistics.entropy + problem.has_sums();  // one for each tensor that travels
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const std::size_t g = p / members.size();
     const core::Shape& here = members[p % members.size()];
@@ -177,7 +177,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   double lists = 0;  // work lists, one kernel call each; a pair whose window has `first` rows has several lists
   for (const pattern::Pair& pair : problem.pattern.pairs)
     lists += double(pattern::visible_parts(pair, problem.pattern.causal).size());
-  double each = 0;  // in how many combs a row is: the sum over pairs and heads, the mean over rows
+  double each = 0;  // number of combs in which a row is, for all pairs and heads together: the mean over rows
   for (const pattern::Pair& pair : problem.pattern.pairs)
     each += double(problem.shape.heads) / double(pair.window ? 1 : pair.dilation);
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;

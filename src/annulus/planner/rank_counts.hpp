@@ -31,7 +31,7 @@ struct RankCounts {
   std::vector<double> received;   ///< bytes
   std::vector<double> messages;   ///< received messages
   std::vector<double> copied;     ///< bytes copied or added in memory to send or receive messages; empty: none
-  std::vector<double> calls;      ///< kernel calls, one per (segment, dilation) and block of keys; empty: not counted
+  std::vector<double> calls;      ///< kernel calls, one per work list and block of keys; empty: not counted
   std::vector<double> rows;       ///< rows of one head that kernels pack, for all pairs together; empty: not counted
   double communicators = 0;       ///< how many communicators are made and freed
   double windows = 0;             ///< how many windows are made and freed

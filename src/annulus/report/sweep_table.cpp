@@ -68,7 +68,7 @@ void add_text_dataset(hid_t file, const std::string& name, const std::string& te
 }
 
 /// An upper bound of the file's size. This space is reserved before HDF5 writes, because HDF5 cannot handle a full disk
-/// (store/part_file.cpp).
+/// (hdf5_support.cpp).
 Index bytes_of(const SweepTable& table) {
   std::size_t bytes = (std::size_t(1) << 18) + table.identity.size() + table.records.size();
   for (const TableColumn& column : table.columns) {

@@ -1,4 +1,4 @@
-// The table of a sweep as files: HDF5, and JSON with the same content. Call these functions on one rank.
+// The table of a sweep as files: HDF5, and JSON with the same content except records. Call these functions on one rank.
 //
 //   /cases/<column>   one entry for each case: float64, int64 or text, with an attribute `units` if there is a unit;
 //                     /cases/number is the case's number, counted from 0

@@ -24,7 +24,7 @@ struct RunFile {
   Locations locations;
 
   /// Returns the text before an error about `key` ("distribution.strategy"): the location of the key. If the file lacks
-  /// the key, the location of the innermost section around it; without such a section, the first line of the file.
+  /// the key, the location of the innermost section around it; without such a section, that of the file's first key.
   std::string where(std::string_view key) const;
 };
 

@@ -118,7 +118,7 @@ void check_scores(const RunFile& run) {
   if (!settings.attention.bias) return;
   if (settings.attention.pattern.semantics == pattern::Semantics::torchscale) {
     refuse(run, "attention.bias",
-           ": torchscale's filled-in keys are at no distance of a row, expected none, or other semantics");
+           ": keys that torchscale fills in have no distance to a row; expected no bias, or other semantics");
   }
 }
 

@@ -50,7 +50,7 @@ std::vector<SweptValue> range_of(const KeyValue& value) {
   }
   const bool times = words.contains("times");
   if (times && words["from"] == 0) value.refuse("`from` above 0, because `times` multiplies it");
-  if (words["from"] > words["to"]) value.refuse("`from` up to `to`");
+  if (words["from"] > words["to"]) value.refuse("`from` <= `to`");
   std::vector<SweptValue> values;
   for (Index at = words["from"]; at <= words["to"] && Index(values.size()) <= most_cases;) {
     values.push_back(value_of({Kind::scalar, value.node.location, std::to_string(at), false, {}, {}}));

@@ -125,7 +125,7 @@ std::uint64_t fingerprint(const std::vector<Index>& numbers) {
 }
 
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line) {
-  constexpr Index few = Index(1) << 18;  // bytes: for fewer, to start threads would take longer than to sum up
+  constexpr Index few = Index(1) << 18;  // for fewer bytes, starting threads would take longer than summing up
   const auto share = [=](Index i) { return line_share(bytes + i * line, line, std::uint64_t(begin + i * line)); };
   if (count >= few) return sum_of("annulus::fingerprint_at", count / line, share);
   std::uint64_t sum = 0;

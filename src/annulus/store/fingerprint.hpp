@@ -29,8 +29,8 @@ struct HeldRows {
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
 /// Returns the size of a file and a fingerprint of 64 pieces of it, 4 KiB each: "12288 bytes, fingerprint 00c3...". Two
-/// files of the same size that differ only between these pieces get the same text. Throws Error(failure) if it cannot
-/// be read. Local.
+/// files of the same size that differ only between these pieces get the same text. Throws Error(failure) if the file
+/// cannot be read. Local.
 std::string sample_of(const std::string& file);
 
 /// The fingerprint of numbers that are the same on every rank.

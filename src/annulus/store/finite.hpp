@@ -34,7 +34,7 @@ std::optional<NonFinite> find_missing(const void* numbers, core::DType type, cor
                                       const MissingValues& missing);
 
 /// Finds the first NaN or infinity among `count` numbers of a storage type. If there is none, returns the result of
-/// find_missing().
+/// find_missing(). With `spacing`, it does this for the first `numbers` of each `apart` numbers in turn.
 std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, core::Index count,
                                          const MissingValues& missing = {}, const Spacing& spacing = {});
 

@@ -36,7 +36,7 @@ using core::Index;
 struct JournalOwner {
   std::uint64_t id = 0;
   std::uint64_t launch = 0;
-  std::string about;      ///< "process 4711 on n7, started ..."
+  std::string about;      ///< "process 4711 on n7, rank 0 of 2, since ..."
   std::string process{};  ///< name of the process, from this_process()
 };
 

@@ -211,8 +211,10 @@ void OutputFile::publish(const Record& record) {
   const ReleaseGuards release_guards{*this};
   comm::on_root(comm_, [&] {
     const auto unnamed = plan_.keeps_units ? AtomicFile::Unnamed::stays : AtomicFile::Unnamed::gets_another_name;
-    part_->publish(final_path_, plan_.where.overwrite, record, unnamed);
-    if (part_guard_) part_guard_->release();
+    part_->complete(record);
+    AtomicFile named(final_path_, plan_.where.overwrite, part_path_, unnamed);
+    if (part_guard_) part_guard_->release();  // from here on `named` decides whether the file stays
+    named.publish();
     journal_->remove();
     if (journal_guard_) journal_guard_->release();
   });

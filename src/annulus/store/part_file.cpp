@@ -23,7 +23,7 @@ using core::ErrorKind;
 using core::fail;
 using Json = nlohmann::ordered_json;
 
-constexpr Index alignment = 4096;  // bytes; of scratch tensors, and the size of blocks in which HDF5's bytes are noted
+constexpr Index alignment = 4096;  // bytes; scratch tensors begin at multiples of it; size of a block in note_blocks()
 
 /// Returns the byte ranges of the numbers of all datasets in the top group: tensors and dimension scales, whose numbers
 /// are never written.
@@ -163,7 +163,7 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputTarget& result
     guard.emplace(path, file.identity().inode);
   }
   struct stat replaced {};
-  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until publish() sets the final rights
+  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it gets its final rights
   reserve(file, path, room);
   make_layout(path, specs, aligned);
   if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
@@ -328,14 +328,12 @@ void PartFile::undo_record(const Descriptor& file) const {
   }
 }
 
-void PartFile::publish(const std::string& final_path, bool overwrite, const Record& record,
-                       AtomicFile::Unnamed unnamed) const {
+void PartFile::complete(const Record& record) const {
   const Descriptor file(path_, O_RDWR | O_NOFOLLOW);
   undo_record(file);
   extend(file, path_, bytes_of(record) + spare_bytes);  // HDF5 removes the bytes that it does not use
   add_record(path_, record);
   check(file, layout_.bytes);
-  AtomicFile(final_path, overwrite, path_, unnamed).publish();
 }
 
 }  // namespace annulus::store

@@ -54,7 +54,7 @@ class PartFile final : public core::RowSink {
                             std::optional<UnfinishedFile>& guard);
 
   /// Opens a file that was laid out. Throws Error(failure) if the path leads to another file, or if bytes are missing
-  /// at the end. `has_scratch`: false once publish() may have begun, because publish() writes the record over the
+  /// at the end. `has_scratch`: false once complete() may have begun, because complete() writes the record over the
   /// scratch tensors.
   PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch);
 
@@ -84,10 +84,9 @@ class PartFile final : public core::RowSink {
   /// Flushes and closes the file, and checks that both worked. Throws Error(failure).
   void close();
 
-  /// Restores the layout (cuts off scratch tensors, and undoes an interrupted publish()), adds the record, and gives
-  /// the file its final name. Call it on one rank when all ranks have closed the file. `unnamed`: what happens to the
-  /// file if it cannot get that name. Throws Error(failure).
-  void publish(const std::string& final_path, bool overwrite, const Record& record, AtomicFile::Unnamed unnamed) const;
+  /// Restores the layout (cuts off scratch tensors, and undoes an interrupted complete()), and adds the record. Call it
+  /// on one rank when all ranks have closed the file. Throws Error(failure).
+  void complete(const Record& record) const;
 
  private:
   struct Border {
@@ -100,7 +99,7 @@ class PartFile final : public core::RowSink {
 
   std::string path_;
   PartLayout layout_;
-  Index bytes_ = 0;  // until publish(), the file must have at least this many bytes
+  Index bytes_ = 0;  // until complete(), the file must have at least this many bytes
   std::shared_ptr<Descriptor> file_;
   std::map<std::string, RawTensor> tensors_;  // key: name of the dataset
   std::vector<Border> borders_;

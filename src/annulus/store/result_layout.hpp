@@ -70,7 +70,7 @@ inline constexpr Index spare_bytes = Index(1) << 18;
 /// so that small files stay small.
 struct Alignment {
   Index from = Index(16) << 20;
-  Index step = Index(1) << 20;  ///< Lustre's default stripe, and a multiple of other systems' blocks
+  Index step = Index(1) << 20;  ///< Lustre's default stripe, and a multiple of many other systems' blocks
 
   explicit Alignment(std::optional<Index> asked = {}) {
     if (asked) from = step = *asked;
@@ -81,7 +81,7 @@ struct Alignment {
 Index bytes_of(const TensorSpec& tensor);
 /// Bytes of the tensors, plus at least the bytes of their dimension scales and of the gaps of the alignment.
 Index bytes_of(const std::vector<TensorSpec>& tensors, const Alignment& alignment);
-/// Bytes of a record's text and numbers.
+/// At least the bytes that a record's texts and numbers take in the file.
 Index bytes_of(const Record& record);
 
 /// Lays out an empty file: reserves space for the datasets, and makes dimension scales. Throws Error(failure).

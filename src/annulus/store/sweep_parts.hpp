@@ -49,7 +49,7 @@ class LaunchFile {
   void append(const CaseRecord& record);
   /// Notes that these cases have begun. Throws the same errors as append().
   void begin(const std::vector<Index>& numbers);
-  /// Throws Error(failure) if the file exists no longer or has another name, so that no launch reads its cases.
+  /// Throws Error(failure) if the file was removed, renamed or replaced: no launch would read its cases.
   void check_is_there() const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 using kernels::Gradient;
 
-/// True if results are written over their sums. They always are, except where sums in float32 make results in float64.
+/// True if results may be written over their sums: always, except where sums in float32 make results in float64.
 bool results_replace_sums(const Problem& problem) {
   return core::bytes_of(problem.type) <= core::bytes_of(problem.precision);
 }
@@ -319,10 +319,6 @@ Index backward_work_in_blocks(const Problem& problem, const RowCounts& rows, Ind
   const Index query_sums = problem.is_in_place() ? 0 : query_sum_bytes(problem, rows.queries);
   const Index sums = (query_sums + key_sum_bytes(problem, rows.keys)) / batch;
   return backward_panels(problem, rows.queries) + delta + std::max(results + entries * sums, sink_sum_bytes(problem));
-}
-
-Index backward_memory(const Problem& problem, const RowCounts& rows, Index extra) {
-  return backward_inputs(problem, rows) + backward_work(problem, rows, extra);
 }
 
 }  // namespace annulus::strategies

@@ -16,8 +16,8 @@ void make_sink_sums(const Problem& problem, Index rows, Tensors& tensors);
 
 class BackwardComputation final : public SumComputation {
  public:
-  /// `own_rows`: this rank's numbers of rows. The computation reads q, dout, normalizers and delta (make_delta()) of
-  /// the queries of each step, and frees tensors.delta at the end.
+  /// `own_rows`: this rank's numbers of rows. The computation reads q, dout, normalizers, delta (make_delta()) and, if
+  /// there is no dlse, out of the queries of each step, and frees tensors.delta at the end.
   BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                       const Progress& progress, Wanted wanted = Wanted::all);
 
@@ -73,7 +73,5 @@ Index backward_inputs(const Problem& problem, const RowCounts& rows);
 Index backward_work(const Problem& problem, const RowCounts& rows, Index extra, Wanted wanted = Wanted::all);
 /// The same if batch entries are worked on in this many blocks (more than one).
 Index backward_work_in_blocks(const Problem& problem, const RowCounts& rows, Index blocks);
-/// backward_inputs() and backward_work() together.
-Index backward_memory(const Problem& problem, const RowCounts& rows, Index extra);
 
 }  // namespace annulus::strategies

@@ -133,7 +133,8 @@ std::optional<Partition> ordered_parts(const Problem& problem, const Partition& 
 std::string why_no_ordered_parts(const Problem& problem, int ranks) {
   std::string why = why_out_of_order(problem, ranks);
   if (why.empty() || problem.has_queries_after_all_keys()) return why;
-  if (problem.partition == PartitionKind::block_cyclic) return why;  // a document of more than P + 1 blocks has none
+  // A document of more than P + 1 blocks has no ordered parts.
+  if (problem.partition == PartitionKind::block_cyclic) return why;
   return ordered_parts(problem, make(problem, *problem.partition, ranks)) ? "" : why;
 }
 

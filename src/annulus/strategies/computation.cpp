@@ -235,10 +235,10 @@ Index forward_memory(const Problem& problem, const RowCounts& held, const QueryB
   const Index spacing = problem.granule > 1 && blocks.rows > 1 ? problem.grid().spacing() : 0;
   const Index largest = std::min(rows, core::ceil_div(rows, blocks.rows) + spacing);
   const core::Shape shape = with_entries(problem.shape, core::ceil_div(problem.shape.batch, blocks.entries));
-  const Index in_out = problem.is_in_place() ? kernels::State::acc_bytes(shape, largest, problem.precision) : 0;
+  const Index in_place = problem.is_in_place() ? kernels::State::acc_bytes(shape, largest, problem.precision) : 0;
   // The first block makes out and lse of all rows, so they are counted from the start.
   return input_bytes(problem, held) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
-         state_bytes(problem, shape.batch, largest) - in_out + sink_bytes(problem) +
+         state_bytes(problem, shape.batch, largest) - in_place + sink_bytes(problem) +
          key_parts_bytes(problem, rows, false);
 }
 

@@ -36,7 +36,7 @@ class OwnKeyPlan final : public KeyPlan {
   std::deque<KeyRound> rounds_;  // a deque, because a KeyRound cannot be moved
 };
 
-/// The sink of passes in which no rank works on another rank's rows.
+/// The sink of passes in which no rank works on another rank's keys.
 class OwnSums final : public GradientSink {
  public:
   void begin(std::size_t, const GradientBlock& own) override { own_ = own; }

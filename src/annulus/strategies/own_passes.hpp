@@ -5,8 +5,8 @@
 
 namespace annulus::strategies {
 
-/// Make the plans of passes in which the queries of a rank see only keys of this rank. own_keys(): without sums;
-/// own_gradients(): with sums for these keys.
+/// Make the plans of passes in which each rank works only on its own keys. own_keys(): without sums; own_gradients():
+/// with sums for these keys.
 MakePlans own_keys();
 MakePlans own_gradients();
 /// Makes the plan of the sums of a pass in which no rank works on another rank's keys.

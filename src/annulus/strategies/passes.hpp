@@ -5,9 +5,9 @@
 
 namespace annulus::strategies {
 
-/// Throws the same Error on every rank if the windows of one of the passes do not fit into memory. `backward` is null
-/// if there is no backward pass. Collective. Call it before anything is read or computed, because shared memory gets
-/// its pages only when it is touched, and a rank that then finds no free page is killed.
+/// Throws the same Error on every rank if the windows of one of the passes do not fit into memory. `backward`: the
+/// backward or the statistics pass; null: neither. Collective. Call it before anything is read or computed, because
+/// shared memory gets its pages only when it is touched, and a rank that then finds no free page is killed.
 void check_ranks(const Schedule& forward, const Schedule* backward, const comm::Communicator& comm);
 
 /// Computes out, lse and, if Problem::has_sums(), normalizers of this rank's rows; collective. q and kv are only read.

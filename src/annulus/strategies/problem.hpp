@@ -214,7 +214,7 @@ struct LentTensors {
 
 /// This rank's rows of the tensors, in memory of the default execution space, in the order of its StoredRows. k, v,
 /// their gradients and `received` have key rows; all other tensors have query rows (query_rows()). If the buffer of a
-/// result is borrowed and has exactly the right size, a pass writes the result into it; otherwise the pass makes a
+/// result is borrowed and has exactly the right size, a pass may write the result into it; otherwise the pass makes a
 /// buffer.
 struct Tensors {
   core::Buffer q;    ///< (B, rows, H, D)

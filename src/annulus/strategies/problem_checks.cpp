@@ -78,7 +78,7 @@ Found check_bias(const Problem& problem) {
   if (!rule.has_bias()) return {};
   const auto object = [](std::string reason) { return Objection{"attention.bias", std::move(reason)}; };
   if (problem.pattern.semantics == pattern::Semantics::torchscale)
-    return object("torchscale's filled-in keys are at no distance of a row, expected none, or other semantics");
+    return object("keys that torchscale fills in have no distance to a row; expected no bias, or other semantics");
   const Index heads = problem.share ? problem.share->heads : problem.shape.heads;
   if (Index(rule.slopes.size()) != heads)
     return object(fmt::format("{} slopes, expected one for each of the {} query heads", rule.slopes.size(), heads));
@@ -148,8 +148,8 @@ Found check_displacement(const Problem& problem) {
           : fmt::format("document {} (rows {} to {})", found->document + 1, rows.begin, rows.end - 1);
   return Objection{"attention.segments",
                    fmt::format("torchscale writes rows to wrong places in pair {}, segment {} and dilation {}: {} of "
-                               "{} rows has more than one segment, and {} is no multiple of {}; expected one, or {} "
-                               "rows at least",
+                               "{} rows has more than one segment, and {} is no multiple of {}; expected a multiple "
+                               "or at least {} rows",
                                found->pair + 1, pair.segment, pair.dilation, document, rows.size(), pair.segment,
                                pair.dilation, rows.size())};
 }
@@ -175,7 +175,7 @@ std::optional<Objection> place_asked_queries(const QueryOffset& offset, Index co
   if (offset.kind == QueryOffset::Kind::none) {
     std::string why = why_not_without_rows(problem.pattern, problem.documents.size() > 2);
     if (why.empty() && problem.rule.has_bias())
-      why = "queries without row numbers are at no distance of any key, and there is a bias; expected none";
+      why = "queries without row numbers have no distance to a key, but a bias needs it; expected no bias";
     if (!why.empty()) return object("none: " + why);
     place_queries(problem, std::nullopt, count);
     return {};

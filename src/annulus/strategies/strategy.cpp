@@ -39,8 +39,11 @@ std::unique_ptr<const Schedule> Strategy::statistics_schedule(const Problem& pro
 void Strategy::check_ranks(const Problem& problem, const pattern::Partition& partition,
                            const comm::Communicator& comm) const {
   if (entry_.communication.pattern != CommunicationPattern::window) return;  // the others have no windows
-  const auto backward = problem.has_sums() ? backward_schedule(problem, partition) : nullptr;
-  strategies::check_ranks(*forward_schedule(problem, partition), backward.get(), comm);
+  const auto forward = forward_schedule(problem, partition);
+  const auto backward = problem.gradients ? backward_schedule(problem, partition) : nullptr;
+  const auto statistics = problem.statistics.need_pass() ? statistics_schedule(problem, partition) : nullptr;
+  strategies::check_ranks(*forward, backward.get(), comm);
+  if (statistics) strategies::check_ranks(*forward, statistics.get(), comm);
 }
 
 }  // namespace annulus::strategies

@@ -20,7 +20,7 @@ namespace annulus::verify {
 using core::Index;
 using core::Interval;
 
-/// A rank has at most this many bytes of a tensor's rows (converted to doubles) in memory at once.
+/// Limit in bytes for the rows of a tensor (as doubles) that a loop over the whole tensor reads at once: read_steps().
 inline constexpr Index verify_chunk_bytes = Index(16) << 20;
 /// Smaller gaps in a file are read, not skipped: each read opens the file, which takes as long as reading 1 MiB.
 inline constexpr Index verify_gap_bytes = Index(1) << 20;
@@ -173,8 +173,8 @@ struct SampledRows {
   std::vector<Index> queries, keys;
 };
 /// Chooses `count` queries and `count` keys. Up to half of them are rows at which something changes (ends of the
-/// sequence, of documents, of segments). The others are random, from a fixed seed. If every row is a query, both lists
-/// are equal.
+/// sequence, of documents, of segments; borders of windows). The others are random, from a fixed seed. If every row is
+/// a query, both lists are equal.
 SampledRows sample_rows(const VerifyInput& input, Index count);
 
 /// One rank's share of the rows. Ranks get small groups of rows in turn, because later causal rows see more keys.

@@ -9,7 +9,7 @@
 namespace annulus::verify {
 namespace {
 
-/// Rows at which something changes: the ends of the sequence, of documents and of segments.
+/// Rows at which something changes: the ends of the sequence, of documents and of segments, and borders of windows.
 std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index sequence) {
   std::vector<Index> rows{0, sequence - 1};
   for (std::size_t d = 0; d + 1 < pattern.documents.size(); ++d) {
@@ -17,7 +17,7 @@ std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index s
     if (document.empty()) continue;
     rows.insert(rows.end(), {document.begin, document.end - 1});
     for (const kernels::ReferencePair& pair : pattern.pairs) {
-      if (pair.window) {  // the last row that sees row 0, the row after it, and the first row that not all rows see
+      if (pair.window) {  // the last row with row 0 in its window, the next row, and the first that not all rows see
         const auto& [left, right, first, mirrored] = *pair.window;
         const Index end = left < document.size() / pair.dilation ? left * pair.dilation + 1 : document.size();
         for (const Index row : {end - 1, end, first}) {

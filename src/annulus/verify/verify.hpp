@@ -31,7 +31,7 @@ struct Sample {
   ResultRows result;
   const store::InspectedFile* file = nullptr;  ///< the complete result; nullptr: `result` has only the sampled rows
   bool gradients = false;
-  Index rows = 64;  ///< how many rows of q, and how many rows of k, are checked at most
+  Index rows = 64;  ///< how many rows of q, and how many of k, are sampled; verify_layer() may check all rows
   std::function<void(double share, const std::string& what)> progress{};  ///< called with the share done; may be empty
   strategies::Statistics statistics{};                                    ///< the statistics that the result has
 
@@ -42,8 +42,8 @@ struct Sample {
 };
 
 /// Checks out, lse, entropy and lists of top rows for sampled query rows, and with gradients also dq. For sampled
-/// keys, checks the sums over queries that the result has (dk, dv, received). Checks dsink only if `sample` has a
-/// file. Collective.
+/// keys, checks the sums over queries that the result has (dk, dv, received). Without a file, checks these sums only
+/// if can_recompute_viewers(), and does not check dsink. Collective.
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm);
 
 /// With gradients and a file, and if everything can be recomputed in some seconds, checks every number of y, dx and

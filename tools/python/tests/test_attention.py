@@ -252,7 +252,7 @@ def test_plan():
                              "length, 37"),
     ({"semantics": "torchscale", "segments": [20], "dilations": [3]},
      "plan: segments: torchscale writes rows to wrong places in pair 1, segment 20 and dilation 3: the sequence of 37 rows "
-     "has more than one segment, and 20 is no multiple of 3; expected one, or 37 rows at least"),
+     "has more than one segment, and 20 is no multiple of 3; expected a multiple or at least 37 rows"),
     ({"statistics": ["entropie"]}, "statistics[0] is 'entropie', expected one of entropy, received, top"),
     ({"scale": 1e-39}, "plan: scale: 1e-39, times log2(e), is no number of precision float32, expected 8.1e-39 to 2.4e+38"),
     ({"precision": "tf23"}, "plan: precision is 'tf23', expected one of auto, float32, float64, bfloat16, tf32, 3xtf32, "

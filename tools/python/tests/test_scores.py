@@ -54,7 +54,7 @@ def test_slopes_of_alibi(heads):
     ({"bias": {"alibi": "auto"}, "coordinates": PLACES.astype("U9")}, "coordinates is of <U9, expected an array"),
     ({"bias": {"alibi": "auto"}, "coordinates": PLACES[:36]}, "plan: coordinates are 72 numbers, expected two for each of 37"),
     ({"bias": {"alibi": "auto"}, "coordinates": PLACES * np.nan}, r"plan: coordinates\[0\]\[0\] is nan, expected finite"),
-    ({"bias": {"alibi": "auto"}, "semantics": "torchscale"}, "plan: bias: torchscale's filled-in keys"),
+    ({"bias": {"alibi": "auto"}, "semantics": "torchscale"}, "plan: bias: keys that torchscale fills in"),
 ])
 def test_scores_that_are_refused(words, message):
     with pytest.raises(AnnulusError, match=message):

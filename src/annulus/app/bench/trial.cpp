@@ -201,14 +201,14 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   core::memory_ledger().reset_peak();
   const kernels::LibraryBackend* const library = kernels::library_of(job_.problem.backend);
   const kernels::ComputedPairs before = library == nullptr ? kernels::ComputedPairs{} : library->computed();
-  const double half = gradients ? 1 / 3.5 : 1;  // a backward pass does 2.5 times the work of a forward pass
+  const double split = gradients ? 1 / 3.5 : 1;  // a backward pass does 2.5 times the work of a forward pass
   const report::Pass forward =
-      pass(PassKind::forward, [&](double share, const std::string& where) { progress(half * share, where); });
+      pass(PassKind::forward, [&](double share, const std::string& where) { progress(split * share, where); });
   Index peak = forward.peak_bytes;
   std::optional<report::Pass> backward;
   if (gradients) {
     backward = pass(PassKind::backward,
-                    [&](double share, const std::string& where) { progress(half + (1 - half) * share, where); });
+                    [&](double share, const std::string& where) { progress(split + (1 - split) * share, where); });
     peak = std::max(peak, backward->peak_bytes);
   }
   measured_.library = library;

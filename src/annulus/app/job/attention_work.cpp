@@ -45,8 +45,8 @@ pattern::Partition rows_of_q(const Job& job) {
 }
 
 /// A run of attention without a layer, or a slice of such a run (some batch entries, or some heads of one entry). It
-/// reads q, k and v, and writes out, lse and statistics. With gradients it also reads dout and dlse, and writes dq, dk
-/// and dv.
+/// reads q, k and v, and writes out, lse and statistics. With gradients it also reads dout and, if the input has it,
+/// dlse, and writes dq, dk and dv.
 class AttentionWork final : public Work {
  public:
   AttentionWork(const Job& job, core::RowSource& source, const comm::Communicator& comm)
@@ -203,14 +203,14 @@ class AttentionWork final : public Work {
     return one;
   }
 
-  /// Begins to read q, k and v; start_gradients() begins to read dout and dlse. Both are collective.
+  /// Begins to read q, k and v; start_gradients() begins to read dout and perhaps dlse. Both are collective.
   void start_inputs() {
     comm::agree(comm_, [&] {
       tensors_.q = core::Buffer("q", bytes_of(StoredTensor::q));
       const strategies::Problem& problem = job_.problem;
       tensors_.kv = core::Buffer("kv", problem.kv_block_bytes(rows().count()));
       const auto kv = strategies::kv_views(problem, tensors_.kv.data(), rows().count());
-      inputs_.reserve(3);  // `inputs_` must not reallocate, because reads in flight write to its elements' memory
+      inputs_.reserve(3);
       start(StoredTensor::q, inputs_, tensors_.q.data());
       start(StoredTensor::k, inputs_, kv[0].data, problem.head_kv_bytes());
       start(StoredTensor::v, inputs_, kv[1].data, problem.head_kv_bytes());
@@ -228,7 +228,8 @@ class AttentionWork final : public Work {
     });
   }
 
-  /// Begins to read a tensor. In `memory`, its heads begin `apart` bytes from each other; 0: the heads are contiguous.
+  /// Begins to read a tensor. In `memory`, the numbers of a head begin `apart` bytes after those of the head before
+  /// (also from row to row); 0: no gaps.
   void start(StoredTensor tensor, std::vector<HostTensor>& inputs, void* memory, Index apart = 0) {
     const strategies::Problem& problem = job_.problem;
     const Index numbers = strategies::head_numbers_of(problem, tensor);

@@ -182,7 +182,7 @@ std::optional<store::FileState> look_up_checkpoint(const TrainingJob& training) 
 void check_not_replaced(const TrainingJob& training, const std::optional<store::FileState>& last) {
   const std::optional<store::FileState> now = look_up_checkpoint(training);
   if (!now && !last) return;
-  // Another training's save changes both. A network's file system may show a new time late, or a new inode.
+  // Another training's save changes inode and time. On a network's file system one of the two may change by itself.
   if (now && last && (now->inode == last->inode || now->modified == last->modified)) return;
   fail(ErrorKind::failure,
        "{}train.checkpoint: another program has made, replaced or removed {} since this training read or saved it: is "
@@ -240,7 +240,7 @@ void save_training(store::OutputFile& file, const TrainingJob& training, const T
   const runfile::TrainSettings& settings = *training.request.run.settings.train;
   // A result has one more loss than it has steps: the loss of the weights after the last step.
   const Index steps = std::min(state.steps_done(), settings.steps);
-  // The steps so far have made a number too large, if there were any: the input's weights are finite.
+  // The input's weights are finite. So if steps were done, one of them has made a number too large.
   const std::string causes =
       state.steps_done() == 0
           ? fmt::format("on rank {}, {}", comm.rank(), causes_of_no_number(training.request.problem))

@@ -39,11 +39,11 @@ struct TrainingJob {
 /// this training has made. Call it on one rank, after load_checkpoint(), which explains what is wrong with NAME.
 void check_previous(const TrainingJob& training);
 
-/// Which file has the checkpoint's name, so that a training notices if another program has given it to another file.
-/// Empty if no file has it.
+/// The state of the file that has the checkpoint's name; check_not_replaced() compares it later. Empty if there is no
+/// such file.
 std::optional<store::FileState> look_up_checkpoint(const TrainingJob& training);
-/// Throws Error(failure) if another program has replaced, made or removed the checkpoint since `last`. Not compared:
-/// numbers that may change although the file stays the same (FUSE, NFS). Call it on one rank, before keep_previous().
+/// Throws Error(failure) if another program has replaced, made or removed the checkpoint since `last`. Replaced means
+/// that both inode and time differ: FUSE and NFS may change one of them. Call it on one rank, before keep_previous().
 void check_not_replaced(const TrainingJob& training, const std::optional<store::FileState>& last);
 
 /// Loads the job's checkpoint. If this file cannot be read, warns and loads the previous checkpoint. Empty if there is
@@ -58,8 +58,8 @@ void keep_previous(const TrainingJob& training);
 /// Removes NAME.previous, which a finished training does not need. Call it on one rank.
 void remove_previous(const std::string& checkpoint);
 
-/// Specifications of a file's datasets: the weights and `losses` losses. If `type` is empty, they have the input's
-/// type.
+/// Specifications of a file's datasets: the weights, which have the input's type if `type` is empty, and the losses,
+/// `losses` numbers of type float64.
 std::vector<store::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses,
                                               std::optional<core::DType> type = std::nullopt);
 

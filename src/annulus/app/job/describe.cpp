@@ -112,7 +112,7 @@ std::string describe_bits(const Job& job) {
 }
 
 std::string describe_blocks(const planner::StreamCut& cut) {
-  return fmt::format("{} block{} of {} rows, parts of at most {:.2g} s and {}", cut.blocks, cut.blocks == 1 ? "" : "s",
+  return fmt::format("{} block{} of {} rows, units of at most {:.2g} s and {}", cut.blocks, cut.blocks == 1 ? "" : "s",
                      cut.block_rows, cut.unit_seconds, report::describe_bytes(cut.memory_bytes));
 }
 

@@ -27,8 +27,8 @@ struct Job : Request {
   /// Says why some rank does not use its best instruction set; empty if every rank does.
   std::string instruction_set_note;
 
-  /// Size of the slices that are computed one after another. It is the whole problem for a layer, or if the problem
-  /// fits into a rank's memory.
+  /// Size of the slices that are computed one after another. For a layer and for stream it is the whole problem;
+  /// otherwise as much as fits into a rank's memory, but at most one batch entry if Problem::has_own_keys().
   strategies::SliceSize slices;
   bool reads_ahead = false;  ///< the next slice's inputs fit into memory together with a slice
   double slice_bytes = 0;    ///< bytes of a slice, or of the layer, on the fullest rank, including what is read ahead
@@ -82,8 +82,8 @@ Job make_job(const JobOptions& options, const comm::Communicator& comm);
 /// The same for a request that exists already; `options.words` is not used.
 Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm);
 
-/// Throws Error(usage) if even the smallest slice needs more than the user's compute.memory_limit, unless the run
-/// continues an earlier launch. If the user sets no limit, callers only warn, because the free memory is an estimate.
+/// Throws Error(usage) if Job::why_too_large is set and the user sets compute.memory_limit, unless the run continues an
+/// earlier launch. If the user sets no limit, callers only warn, because the free memory is an estimate.
 void check_memory_limit(const Job& job);
 
 // The passes of a run: forward, statistics and backward.

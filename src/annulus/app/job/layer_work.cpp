@@ -54,9 +54,13 @@ class LayerWork : public Work {
     x_ = dy_ = {};
     write("dx", backward_.dx, file);
     if (file == nullptr) return;
-    write_weights("d", backward_.gradients, layer_.problem(),
+    const layer::LayerProblem& problem = layer_.problem();
+    write_weights("d", backward_.gradients, problem,
                   fmt::format("on rank {}, {}", comm_.rank(), causes_of_no_number(job_.problem)), comm_, *file);
-    for (const layer::Weight weight : layer::all_weights) files_.written += backward_.gradients[weight].bytes();
+    for (const layer::Weight weight : layer::all_weights) {
+      if (!problem.has(weight)) continue;
+      files_.written += layer::written(problem, weight, comm_.rank(), comm_.size()).count() * result_number_bytes();
+    }
   }
 
   bool share_inputs(const Work&) override { return false; }  // other shardings keep other weights on a rank
@@ -106,9 +110,10 @@ class LayerWork : public Work {
     const Index entry_rows = job_.is_end_to_end() ? job_.file_shape().sequence : 0;
     file->write({{name, host.data(), job_.problem.type, core::Interval{0, job_.problem.shape.batch}}},
                 layer_.rows().intervals(), store::RowOwners(layer_.partition(), entry_rows));
-    const Index each = Index(bytes_of(job_.results.front().type)), in_memory = Index(core::bytes_of(job_.problem.type));
-    files_.written += rows.bytes() / in_memory * each;
+    files_.written += rows.bytes() / Index(core::bytes_of(job_.problem.type)) * result_number_bytes();
   }
+
+  Index result_number_bytes() const { return Index(bytes_of(job_.results.front().type)); }
 
   const Job& job_;
   const comm::Communicator& comm_;

@@ -157,7 +157,7 @@ void LongRun::check_finished() {
       if ((unit.phase + unit.index) % comm_.size() != comm_.rank()) continue;
       const auto changed = output_.part()->changed(store::parse_checks(text));
       if (changed.empty()) continue;
-      core::print_to_stderr("annulus: warning: {}: {} of part {} changed on disk after it was finished\n", paths_.part,
+      core::print_to_stderr("annulus: warning: {}: {} of unit {} changed on disk after it was finished\n", paths_.part,
                             fmt::join(changed, ", "), unit.index);
       found += fmt::format("again {} {}\n", unit.phase, unit.index);
     }
@@ -211,7 +211,7 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
   found_finished_ = finished();
   if (comm.is_root() && found_finished_ > 0) {
     const bool chosen = job.run.settings.distribution.strategy == "auto";  // perhaps it would choose another one now
-    core::print_to_stderr("annulus: going on: {} of {} parts are finished{}\n", found_finished_, units(),
+    core::print_to_stderr("annulus: going on: {} of {} units are finished{}\n", found_finished_, units(),
                           chosen ? fmt::format(", with strategy {}, as it was begun", cuts.strategy) : "");
   }
   watch_for_stop(comm, job.run.settings.distribution.stall_timeout,
@@ -256,7 +256,7 @@ void LongRun::check_input() const {
 WhyUnfinished LongRun::why_unfinished() const {
   if (is_over()) return {paths_.result + " is complete: another launch has done the rest"};
   const std::string there =
-      fmt::format("{} of {} parts of {} are finished and stay so", finished(), units(), paths_.result);
+      fmt::format("{} of {} units of {} are finished and stay so", finished(), units(), paths_.result);
   if (stopped_) return {"stopped on request: " + there + "; run again to continue", stopped_status};
   if (const auto worker = journal().worker(output_.launch()))
     return {fmt::format("{}; {} works on the rest", there, *worker)};

@@ -61,8 +61,8 @@ class LongRun {
 
   // Each rank computes units on its own (strategy stream):
 
-  /// Claims the next unit for this rank. Empty if other ranks have finished or claimed all units, or if a stop was
-  /// requested. Waits until the phase of that unit can begin. Local.
+  /// Claims the next unit for this rank. Empty if all units are finished or claimed, or if a stop was requested. Waits
+  /// until the phase of that unit can begin. Local.
   std::optional<Unit> claim();
   /// Call it when the unit is computed and written. Flushes what this rank wrote, then notes the unit in the journal,
   /// together with `sink_note` (sink_gradients.hpp). Local.
@@ -91,9 +91,8 @@ class LongRun {
   Index found_finished() const { return found_finished_; }
 
   /// Call it after the last claim(). If all units are finished, adds dsink and the record, and gives the file its final
-  /// name. Returns true on every rank of the launch that did this, or that found the file under its final name. Returns
-  /// false if a stop was requested, or if another launch works on the rest (why_unfinished()). Calls `record` on every
-  /// rank. Collective.
+  /// name; for the record it calls `record` on every rank. Returns true on every rank of the launch that did this, or
+  /// that found the file under its final name when it began. Otherwise returns false: see why_unfinished(). Collective.
   bool complete(const std::function<store::Record()>& record);
   /// True if a stop was requested on some rank. The same on every rank. Call it after complete().
   bool is_stopped() const { return stopped_; }

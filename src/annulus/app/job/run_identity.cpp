@@ -145,7 +145,7 @@ std::vector<std::string> changes(const store::Journal& journal, const Request& r
     if (const Json made_by = before.at("decided").at("program"); made_by != program()) {  // its keys may differ
       return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};
     }
-    // The journal, which is JSON, has U+FFFD where a file name is not UTF-8, so the settings of now need it there, too.
+    // The journal, which is JSON, has U+FFFD where a file name is not UTF-8, so the new text must have it there, too.
     const Json asked_text = Json::parse(store::text_of(runfile::resolved_text(request.run.settings)));
     const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), journal.path(), {});
     const runfile::RunFile asked = runfile::parse_run_file(asked_text, journal.path(), {});

@@ -67,7 +67,7 @@ class CheckedRows final : public core::RowSink {
     if (job_.problem.gradients) check_gradients();
   }
 
-  /// The function below expects the same `lse` on all ranks. Here one rank calls it, so its error becomes an Error.
+  /// check_gradients_mean_something() expects the same `lse` on all ranks. Here one rank calls it: throws an Error.
   void check_gradients() const {
     try {
       check_gradients_mean_something(job_, lse_);
@@ -216,7 +216,7 @@ void add_lines(const Job& job, Index found, const Index all, report::Measurement
   const std::vector<double> bytes = forward.of("bytes_read"), seconds = forward.of("read_seconds");
   for (std::size_t p = 0; p < bytes.size(); ++p) rate += bytes[p] / std::max(seconds[p], 1e-9);
   measured.lines.emplace_back("blocks", describe_blocks(*job.stream));
-  measured.lines.emplace_back("parts",
+  measured.lines.emplace_back("units",
                               fmt::format("{:.0f} of {} computed{}", forward.sum("units"), all,
                                           found > 0 ? fmt::format(", {} by launches before this one", found) : ""));
   measured.lines.emplace_back("reading",

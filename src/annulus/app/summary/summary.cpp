@@ -135,6 +135,10 @@ std::string name_of_strategy(const Job& job) {
   return shares_heads(job) ? "single" : std::string(job.strategy->name());
 }
 
+std::string describe_strategy(const Job& job) {
+  return name_of_strategy(job) + (job.choice && !shares_heads(job) ? " (auto)" : "");
+}
+
 std::string name_of_partition(const Job& job) {
   if (shares_heads(job)) return std::string(pattern::name_of(pattern::PartitionKind::contiguous));
   if (job.problem.partition) return std::string(pattern::name_of(*job.problem.partition));
@@ -192,7 +196,7 @@ void print_summary(const Job& job, const report::Measurements& measured) {
   const bool host = job.problem.backend == kernels::Backend::host, is_chosen = job.choice && !shares_heads(job);
   print_line("strategy",
              fmt::format(
-                 "{}{} on {} rank{}, {}, {} tiles{}", name_of_strategy(job), is_chosen ? " (auto)" : "", measured.ranks,
+                 "{} on {} rank{}, {}, {} tiles{}", describe_strategy(job), measured.ranks,
                  measured.ranks == 1 ? "" : "s", core::device_name(), host ? kernels::host_instruction_set() : "device",
                  host && !job.instruction_set_note.empty() ? fmt::format(" ({})", job.instruction_set_note) : ""));
   if (is_chosen) print_line("auto", job.choice->reason);

@@ -16,6 +16,8 @@ namespace annulus::app {
 std::string name_of_partition(const Job& job);
 /// The name of the strategy that is used. With layer.sharding tensor it is `single`.
 std::string name_of_strategy(const Job& job);
+/// The same, and " (auto)" if annulus chose the strategy.
+std::string describe_strategy(const Job& job);
 
 /// Attributes of /run that the run file or annulus decided: `strategy`, `partition` and, if there are several slices,
 /// `passes`.

@@ -1,5 +1,5 @@
-// `annulus info`: prints versions, back ends, devices, MPI, transfers, threads and binding, one line each, and where
-// every rank runs.
+// `annulus info`: prints versions, back ends, MPI, transfers and memory, one line each; then, for every rank, its host,
+// the CPUs to which it is bound, and its GPU or its number of threads.
 #include <fmt/format.h>
 #include <sched.h>
 

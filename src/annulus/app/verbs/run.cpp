@@ -80,7 +80,7 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   Request request = read_request(given.words, Purpose::run, comm);
   JobOptions options{given.words, Purpose::run, given.ranks};
   options.stream = planner::StreamOffer::if_needed;
-  try {  // a run on other ranks than the launched ones (--ranks) is only imagined, and continues nothing
+  try {  // a run on other ranks than the launched ones (--ranks) is only planned, and continues nothing
     if (!given.ranks) options.recorded = recorded_cuts(request, given.restart, comm);
   } catch (const comm::AgreedError&) {
     if (!given.dry_run) throw;  // a dry run goes on, and warn_of_refusal() says why a run would not
@@ -103,7 +103,7 @@ std::optional<report::Measurements> compute_all(const Job& job,
 }
 
 /// Returns what the input needs besides input.file: other files with its numbers, and filters that are not part of
-/// HDF5. Collective.
+/// HDF5. For a run that is cut into units, also returns array_provenance(). Collective.
 std::vector<std::pair<std::string, std::string>> input_provenance(const Job& job, const comm::Communicator& comm) {
   std::vector<std::pair<std::string, std::string>> entries;
   std::vector<std::string> names;
@@ -147,10 +147,11 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   const Job job = job_of(given, comm);
   if (given.dry_run) {
     const int parts = job.is_streamed() ? int(job.partition.size()) : job.ranks;
-    if (given.rank && *given.rank >= parts) {
+    comm::agree(comm, [&] {
+      if (!given.rank || *given.rank < parts) return;
       core::fail(core::ErrorKind::usage, "run --rank {}: there are {} {}, counted from 0", *given.rank, parts,
                  job.is_streamed() ? "blocks" : "ranks");
-    }
+    });
     dry_run(job, given.rank, comm);
     warn_of_refusal(job, given.restart, comm);
     comm::agree(comm, [&] { check_memory_limit(job); });  // last, because the printed numbers say what would fit

@@ -9,6 +9,7 @@
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
+#include "annulus/app/summary/summary.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
@@ -263,8 +264,8 @@ int train(const RunFileArguments& words, const comm::Communicator& comm, const s
     report::print_line("attention", describe_pattern(job.problem));
     report::print_line("tensors", describe_shape(job));
     report::print_line("layer", describe_layer(job));
-    report::print_line("strategy", fmt::format("{}{} on {} rank{}", job.strategy->name(), job.choice ? " (auto)" : "",
-                                               comm.size(), comm.size() == 1 ? "" : "s"));
+    report::print_line(
+        "strategy", fmt::format("{} on {} rank{}", describe_strategy(job), comm.size(), comm.size() == 1 ? "" : "s"));
   }
   choose_links(settings.distribution, comm);
   return Training(job, command_line, comm).run();

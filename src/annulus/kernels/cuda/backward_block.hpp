@@ -9,9 +9,9 @@
 // If head sizes are large, dk and dv do not both fit into a warp's registers. Then two warps have the same keys. One
 // makes S, P and dv. The other gets P through shared memory, and makes W, dS and dk. Example: 64 keys, 4 warps
 // with two row tiles of 16 rows each:
-//   warp            0      1      2      3
-//   keys         0-31   0-31  32-63  32-63
-//   makes      S P dv W dS dk S P dv W dS dk
+//   warp     0        1         2        3
+//   keys     0-31     0-31      32-63    32-63
+//   makes    S P dv   W dS dk   S P dv   W dS dk
 //
 // Queries are (row, head) pairs. X and X' stay in shared memory. Y and Y' are copied there in two stages, like K and V
 // in the forward pass (forward_memory.hpp). Only one block makes the sums of a row. So no addition is atomic, and the

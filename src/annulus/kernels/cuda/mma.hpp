@@ -91,7 +91,7 @@ class GpuMachine {
     }
     return both;
   }
-  /// From sm_90 on, one instruction, which rounds ties to even. Before, three, which round ties away from zero.
+  /// GPUs from sm_90 on have one instruction for this, with ties to even. Others take three, with ties away from zero.
   __device__ std::uint32_t round_tf32(float x) const {
     std::uint32_t rounded;
 #if __CUDA_ARCH__ >= 900

@@ -79,7 +79,7 @@ KOKKOS_FORCEINLINE_FUNCTION void for_each_sum_of(const Lane& lane, Sums (&sums)[
 template <class Layout, class Stored, int rows, int threads, class Machine>
 KOKKOS_FORCEINLINE_FUNCTION void copy_rows(Machine& machine, Shared addresses, Shared to, int count, int head_dim) {
   constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored)), chunks = Layout::chunks;
-  static_assert(rows * chunks % threads == 0, "each thread has as many chunks");
+  static_assert(rows * chunks % threads == 0, "all threads have equally many chunks");
   const unsigned thread = unsigned(machine.thread());
   const auto copy = [&](int row, int chunk, Shared place) {
     const bool in_head = chunk * numbers_of_chunk < head_dim;

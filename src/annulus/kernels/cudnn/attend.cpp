@@ -306,8 +306,8 @@ std::optional<Refusal> refusal(const WantedOfBackend& wanted) {
                                                   core::name_of(wanted.type))};
   }
   if (wanted.precision != core::Precision::float32) {
-    return Refusal{"compute.precision", fmt::format("cudnn makes sums in float32 and rounds products to the tensors' "
-                                                    "type, not {}",
+    return Refusal{"compute.precision", fmt::format("cudnn has only float32 (sums in float32, factors of products in "
+                                                    "the tensors' type), not {}",
                                                     core::name_of(wanted.precision))};
   }
   if (wanted.score_rule) return Refusal{"compute.backend", "cudnn takes no scores with a cap or a bias"};

@@ -19,7 +19,7 @@ using core::WorkItem;
 constexpr Index most_pieces = 16;
 // The most segments in a call: CUDA allows 65,535 blocks in two of the three directions of a grid.
 constexpr Index most_segments = Index(1) << 15;
-// A piece, or a line of pieces, may be added to one of this many latest ones; see joined().
+// joined() tries to add a piece (or a line of pieces) to this many of its latest results.
 constexpr std::size_t most_open = 8;
 
 /// Calls visit(piece) for each pair of a run of queries and a run of keys of which these queries see some. Leaves out
@@ -124,7 +124,7 @@ CutList cut_into_calls(const core::WorkList& work) {
     const std::size_t before = pieces.size();
     if (!for_each_piece(work, item, [&](const StridedCall& piece) { pieces.push_back(piece); })) {
       pieces.resize(before);
-      leave(item, "keys by a band other than all or causal, as windows have");
+      leave(item, "a band that is neither all nor causal, as windows have");
     }
   }
   if (!cut.rest.items.empty()) cut.rest.runs = work.runs;

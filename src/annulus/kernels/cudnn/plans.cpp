@@ -123,7 +123,7 @@ class Builder {
 std::string why_no_plan(const PlanShape& shape) {
   constexpr Index most = std::numeric_limits<int>::max();
   if (shape.backward && shape.queries == 1 && shape.keys == 1) return "cuDNN has no gradients of one query and one key";
-  if (shape.queries > most || shape.keys > most || shape.seen.value_or(0) > most) return "more than 2^31 rows";
+  if (shape.queries > most || shape.keys > most || shape.seen.value_or(0) > most) return "2^31 rows or more";
   return "";
 }
 

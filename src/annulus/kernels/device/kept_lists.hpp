@@ -1,5 +1,5 @@
-// Keeps device memory for work lists, partial states and coordinates from call to call, because a GPU stops its work
-// for every allocation. Only one thread at a time may call these functions.
+// Keeps device memory for work lists, partial states, coordinates and cuDNN's results from call to call, because a GPU
+// stops its work for every allocation. Only one thread at a time may call these functions.
 #pragma once
 
 #include <functional>

@@ -174,7 +174,7 @@ struct Products {
     for (int chunk = 0; chunk < kept; ++chunk) end_terms(chunk, terms[chunk], to);
   }
 
-  /// Reads the sums that stay in registers from memory. write_kept() writes them back.
+  /// Reads from memory the sums that then stay in registers. write_kept() writes them back.
   template <int kept, class RowAt>
   KOKKOS_FUNCTION void read_kept(Output* sums, const RowAt& row_at) const {
     ANNULUS_UNROLL

@@ -1,5 +1,5 @@
 // One matrix product A B, blocked for registers, serves all five products of the backward pass. Registers keep a block
-// of sums: MR (kRowBlock) rows of NV vectors, where NV is 1 or 2. To these sums it adds outer products, one for each
+// of sums: MR (kRowBlock) rows of NV vectors, where NV is 1 or 2. Outer products are added to these sums, one for each
 // column k of A: every number of the column, broadcast to all lanes, times row k of B. The five products differ only in
 // where A is and in whether k ascends or descends. Strides that are known at compile time say both.
 //

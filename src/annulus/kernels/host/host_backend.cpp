@@ -60,7 +60,7 @@ const std::vector<MatrixUnit>& usable_matrix_units() {
 
 const MatrixUnit& matrix_unit(InstructionSet set) {
   const std::vector<MatrixUnit>& units = usable_matrix_units();
-  const bool by_vectors = set != InstructionSet::amx && core::has_amx();
+  const bool by_vectors = set != InstructionSet::amx && units.back().name == "amx";
   return by_vectors ? units[units.size() - 2] : units.back();
 }
 

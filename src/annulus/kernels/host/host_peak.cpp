@@ -1,6 +1,6 @@
-// Measures the peak rate of multiply-adds. Twelve independent accumulators keep the two multiply-add pipes of all known
-// processors busy (latency 4 to 5 cycles). The instruction for pairs of bfloat16 has a latency of up to 8 cycles, so
-// its loop uses 24 accumulators.
+// Measures the peak rate of multiply-adds. Twelve independent accumulators keep two multiply-add pipes busy, as x86
+// processors have them (latency 4 to 5 cycles). The instruction for pairs of bfloat16 has a latency of up to 8
+// cycles, so its loop uses 24 accumulators.
 #include <Kokkos_Core.hpp>
 
 #if defined(__x86_64__)

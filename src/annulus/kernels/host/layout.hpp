@@ -42,8 +42,8 @@ constexpr int kStripKeys = 96;
 /// Backward: keys of a tile, a multiple of MR and NR. P and dS of one tile are in memory at a time.
 constexpr int kTileKeys = 96;
 
-/// Words from one row of P (or dS) to the next. This is not a power of two, because a column of a block would then fall
-/// into few sets of the first-level cache.
+/// Words from one row of P (or dS) to the next. If this were a power of two, a column of a block would fall into few
+/// sets of the first-level cache.
 template <class T>
 constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
 

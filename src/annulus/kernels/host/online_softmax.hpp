@@ -1,5 +1,5 @@
 // The running softmax of a vector of rows: it gets scores in base 2 and returns weights 2^(score - m + bias). Other
-// files call the following rule K.
+// files call the next paragraph "rule K".
 //
 // m is an even integer, at least the row's largest score so far, and the mantissa of a weight is computed from its
 // score alone (exp2.hpp). So rescaling by 2^(m_old - m_new) is exact, and it does not matter when or how often m rises.
@@ -47,10 +47,10 @@ ANNULUS_INLINE void rescale(T* numbers, Vec<T> step) {
 }
 
 /// Raises m of the rows whose largest score `most` is above m, or below m by less than half of the headroom, and brings
-/// their sums and accumulators to the new scale. So rows whose scores grow key after key (ALiBi: keys in descending
-/// order come nearer to their query) get a new m together. If m rose only when a score is above it, m of some row would
-/// rise in nearly every strip: with a slope of 0.01 (base 2), m of one row rises once in 17 strips, but a query block
-/// has 48 rows.
+/// their sums and accumulators to the new scale. So rows whose scores grow key after key (ALiBi: keys after the query
+/// come nearer to it in descending order) get a new m together. If m rose only when a score is above it, m of some row
+/// would rise in nearly every strip: with a slope of 0.01 (base 2), m of one row rises once in 17 strips, but a query
+/// block has 48 rows.
 template <class T>
 void raise_maxima(const RunningRows<T>& rows, const T* most) {
   alignas(kVectorBytes) T lower[kLanes<T>];

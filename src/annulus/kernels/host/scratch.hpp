@@ -5,8 +5,8 @@
 
 namespace annulus::kernels::host {
 
-/// The memory is as large as the largest task of this thread so far needed. The memory ledger counts it as "kernel
-/// scratch", without the bytes that only fill the last huge page.
+/// The memory has the size that the largest task of this thread has needed so far. The memory ledger counts it as
+/// "kernel scratch", without the bytes that only fill the last huge page.
 class Scratch {
  public:
   Scratch() = default;

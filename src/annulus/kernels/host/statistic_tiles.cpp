@@ -56,7 +56,7 @@ ANNULUS_INLINE void admit_large(const StatisticSums<T>& sums, int row, int key, 
     if (!any_above(most, broadcast(sums.thresholds[row]))) return;
     const Vec<T> weight = largest_lane_everywhere<T>(most);
     // Finds the weight's index without a branch, because the processor could not predict a branch.
-    std::uint64_t low = 0, high = 0;  // bits for keys of the tile's first and second half
+    std::uint64_t low = 0, high = 0;  // bits for the first kTileKeys / 2 weights, and for the others
     for (int j = 0; j < count; j += kLanes<T>) {
       const std::uint64_t there = lanes_equal(load<Vec<T>>(p + j), weight);
       (j < kTileKeys / 2 ? low : high) |= there << j % (kTileKeys / 2);

@@ -24,8 +24,8 @@ struct Task {
   core::Index cost = 0;  ///< about how many (query row, head, key) triples it computes
 };
 
-/// Returns the tasks of a work list for every batch entry, the most costly first. Rows that see no key are in no task.
-/// A task has at most `max_rows` (query row, head) pairs, or one query row with all its heads. It has fewer if there
+/// Returns the tasks of a work list for every batch entry, the most costly first. Tasks without keys are left out. A
+/// task has at most `max_rows` (query row, head) pairs, or one query row with all its heads. It has fewer if there
 /// would be too few tasks for `threads`.
 std::vector<Task> make_tasks(const core::WorkList& work, core::Index batch, core::Index max_rows, core::Index threads);
 

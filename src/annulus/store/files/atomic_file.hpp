@@ -46,7 +46,7 @@ class AtomicFile {
   enum class Unnamed { gets_another_name, stays };
 
   /// Makes an empty temporary file beside `file`, or, if `file` is a link, beside the file to which it leads. Removes
-  /// the temporary files of dead processes. Throws Error(failure) as check_can_be_made() does.
+  /// the temporary files of dead processes. Throws Error(failure), or as check_can_be_made().
   AtomicFile(const std::string& file, bool overwrite);
   /// For the existing file `made`: publish() renames it to `file`, a path without links. Throws Error(failure).
   AtomicFile(const std::string& file, bool overwrite, const std::string& made, Unnamed unnamed);

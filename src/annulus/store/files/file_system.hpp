@@ -20,7 +20,7 @@ std::string why_too_long(const std::string& file);
 
 /// Throws Error(failure) if `file` cannot be made: its name is too long; its folder is missing, not a folder or not
 /// writable; the name belongs to something that is not a regular file (a folder, a FIFO, a device, a socket); or
-/// the name belongs to a file that must not be replaced. Follow links before the call.
+/// the name belongs to a file that must not be replaced. Throws Error(usage) if `file` is empty. Follow links first.
 void check_can_be_made(const std::string& file, bool overwrite);
 
 /// Throws Error(failure) if the file system of `file` has less than `bytes` free.

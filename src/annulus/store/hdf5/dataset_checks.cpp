@@ -114,7 +114,7 @@ std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::
   return ranges;
 }
 
-/// Returns the rows that exist: the first row and the end (first row, end, first row, end ...) of each document.
+/// Returns which rows exist: first row, end, first row, end ..., a pair for each document or batch entry.
 std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfile::InputSettings& input,
                                const core::Shape& shape) {
   if (input.lengths) return read_lengths(file, path, *input.lengths, shape.batch, shape.sequence);

@@ -34,15 +34,30 @@ bool is_same(const std::string& a, const std::string& b) {
   return a == b || fs::equivalent(a, b, ignored);
 }
 
-void replace_all(std::string& text, const std::string& what, const std::string& by) {
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
-    text.replace(at, what.size(), by);
+/// The name of a block's source. HDF5 replaces %b by the block's number, and %% by %: part_%b.h5 is part_3.h5 for block
+/// 3, and 100%%b is always 100%b.
+std::string name_of_block(const std::string& pattern, std::size_t block) {
+  std::string name;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const bool is_special = pattern[i] == '%' && i + 1 < pattern.size();
+    if (is_special && pattern[i + 1] == 'b')
+      name += std::to_string(block);
+    else
+      name += pattern[i];
+    if (is_special && (pattern[i + 1] == 'b' || pattern[i + 1] == '%')) ++i;
   }
+  return name;
 }
 
-/// The paths at which HDF5 looks, in this order, for the file `named` with a source of a virtual dataset of `holder`.
-/// If `named` is absolute, HDF5 looks there, and elsewhere for its last part only. Elsewhere is: below `prefix`, beside
-/// `holder`, in the working directory, and, if `holder` is a link, beside the file to which it leads.
+bool has_blocks(const std::string& pattern) { return name_of_block(pattern, 0) != name_of_block(pattern, 1); }
+
+bool has_link(hid_t file, const std::string& name) {
+  return comm::blocking("H5Lexists", H5Lexists, file, name.c_str(), hid_t(link_access())) > 0;
+}
+
+/// The paths at which HDF5 looks, in this order, for the file `named`, which has a source of a virtual dataset in
+/// `holder`. If `named` is absolute, HDF5 looks there, and elsewhere for its last part only. Elsewhere is: below
+/// `prefix`, beside `holder`, in the working directory, and, if `holder` is a link, beside the file to which it leads.
 std::vector<fs::path> places_of_source(const fs::path& named, const std::string& holder, const std::string& prefix) {
   std::error_code ignored;
   std::vector<fs::path> folders, places;
@@ -54,7 +69,7 @@ std::vector<fs::path> places_of_source(const fs::path& named, const std::string&
   return places;
 }
 
-/// The first of these paths that is a file, which a dataset of the file `holder` needs; empty if none is.
+/// The first of these paths that is a regular file; empty if there is none. A dataset of `holder` needs this file.
 std::optional<std::string> found_file(const std::vector<fs::path>& places, const std::string& holder) {
   std::error_code ignored;
   for (const fs::path& place : places) {
@@ -77,9 +92,9 @@ std::string prefix_of(hid_t dataset, Get&& get, const std::string& where) {
 
 using Source = std::pair<std::string, std::string>;  ///< a file, and the name of a dataset in it
 
-/// The sources of a virtual dataset. A pattern such as "part_%b.h5" gives one source for each block: part_3.h5 for
-/// block 3. The map says for each source whether its dataset may be missing. It may be missing after block 0, because
-/// HDF5 ends the virtual dataset before the first block that it does not find.
+/// The sources of a virtual dataset. A pattern of files or of datasets gives one source for each block. The map says
+/// for each source whether its dataset may be missing. It may be missing after block 0, because HDF5 ends the virtual
+/// dataset before the first block that it does not find.
 std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
   const std::string prefix = prefix_of(dataset, H5Pget_virtual_prefix, where);
   if (prefix.find(':') != std::string::npos) {  // HDF5 also looks below each part, in which it expands no ${ORIGIN}
@@ -89,19 +104,18 @@ std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::stri
   std::size_t count = 0;
   check_hdf5(H5Pget_virtual_count(creation, &count), "{}", where);
   std::map<Source, bool> found;
-  const auto add = [&](std::string file, std::string dataset, std::size_t block) {
-    for (std::string* const text : {&file, &dataset}) {
-      replace_all(*text, "%b", std::to_string(block));
-      replace_all(*text, "%%", "%");
-    }
-    if (file == ".") return found.emplace(Source(holder, dataset), block > 0).second;  // "." means the file itself
-    const auto place = found_file(places_of_source(file, holder, prefix), holder);
+  const auto add = [&](const std::string& files, const std::string& datasets, std::size_t block) {
+    const std::string file = name_of_block(files, block), dataset = name_of_block(datasets, block);
+    const auto place = file == "." ? std::optional(holder)  // HDF5's name for the file itself
+                                   : found_file(places_of_source(file, holder, prefix), holder);
     if (!place && block == 0) {
       core::fail(core::ErrorKind::failure,
                  "{} is made of dataset {} of {}, which does not exist: HDF5 would read its fill value instead", where,
                  dataset, file);
     }
-    return place && found.emplace(Source(*place, dataset), block > 0).second;
+    if (!place || (block > 0 && has_blocks(datasets) && !has_link(open_alone(*place, false), dataset))) return false;
+    found.emplace(Source(*place, dataset), block > 0);
+    return true;
   };
   for (std::size_t i = 0; i < count; ++i) {
     const std::string file = text_from(
@@ -109,7 +123,7 @@ std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::stri
     const std::string dataset = text_from(
         where, [&](char* text, std::size_t bytes) { return H5Pget_virtual_dsetname(creation, i, text, bytes); });
     add(file, dataset, 0);
-    if (file.find("%b") == std::string::npos) continue;
+    if (!has_blocks(file) && !has_blocks(dataset)) continue;
     for (std::size_t block = 1; add(file, dataset, block);) ++block;
   }
   return found;
@@ -143,7 +157,7 @@ struct Search {
       waiting.pop_back();
       if (made_of.contains({source, source_name})) continue;
       const FileId open = open_alone(source, false);
-      if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), hid_t(link_access())) <= 0) {
+      if (!has_link(open, source_name)) {
         if (may_lack) continue;
         core::fail(core::ErrorKind::failure,
                    "{}: dataset {} is made of dataset {} of {}, which does not exist: HDF5 would read its fill value "

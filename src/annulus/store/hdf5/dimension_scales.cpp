@@ -59,7 +59,7 @@ TypeId attachment_type() {
 }
 
 void make_scale(hid_t parent, const std::string& name, const Scale& scale) {
-  // Reserves space that is never written, so that the scale reads as zeros. Without it, h5diff could not compare files.
+  // Reserves space that is never written, so that the scale reads as zeros. Otherwise h5diff could not compare files.
   const DatasetId dataset = make_dataset(parent, name, H5T_STD_I8LE, space_of({scale.length}));
   add_fixed_text(dataset, "CLASS", "DIMENSION_SCALE");
   add_fixed_text(dataset, "NAME", fmt::format("{}{:10}", bare_scale, scale.length));

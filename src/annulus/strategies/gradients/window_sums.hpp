@@ -35,8 +35,8 @@ class WindowSumPlan final : public SumPlan {
   std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
   /// Bytes of the sums that other ranks make for this rank's rows; 0 if no other rank reads any of them.
   Index window_bytes(int rank) const override;
-  /// Bytes of a buffer for one part (Problem::sum_parts()). Each part is copied from the window into the buffer, then
-  /// added to the own sums.
+  /// Bytes of a buffer for one of the Problem::sum_parts() arrays of sums in the window. Each array is copied from the
+  /// window into the buffer, then added to the own sums.
   Index closing_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
 
@@ -73,7 +73,7 @@ class WindowSums final : public GradientSink {
   core::HopMetrics& waits() const { return context_.hop(keys_->hops(context_.rank())); }
   GradientBlock own_;
   std::array<core::Buffer, count> blocks_;
-  std::deque<comm::WindowAdd> adds_;  // after the blocks: when an error unwinds, accesses end before blocks are freed
+  std::deque<comm::WindowAdd> adds_;  // declared after blocks_: accesses end before an error's unwinding frees blocks_
 };
 
 /// Makes plans in which K and V are read from windows, and sums are added to other windows.

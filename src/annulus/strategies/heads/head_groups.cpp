@@ -112,7 +112,7 @@ Index HeadGroup::bytes_sent() const {
 
 std::vector<Index> HeadGroup::bytes_from() const {
   std::vector<Index> bytes;
-  for (const TwoForms* out : {&q_, &kv_}) add_others(out->narrow, out->rows_of, bytes);
+  for (const TwoForms* there : {&q_, &kv_}) add_others(there->narrow, there->rows_of, bytes);
   for (const TwoForms* back : outputs()) add_others(back->own, back->heads_of, bytes);
   return bytes;
 }
@@ -160,14 +160,14 @@ void HeadGroup::return_heads(const comm::Communicator& group, const Tensors& nar
 
 Index HeadGroup::backward_bytes_sent() const {
   Index bytes = 0;
-  for (const TwoForms* out : sum_inputs()) bytes += others(out->own, out->heads_of);
+  for (const TwoForms* there : sum_inputs()) bytes += others(there->own, there->heads_of);
   for (const TwoForms* back : sum_outputs()) bytes += others(back->narrow, back->rows_of);
   return bytes;
 }
 
 std::vector<Index> HeadGroup::backward_bytes_from() const {
   std::vector<Index> bytes;
-  for (const TwoForms* out : sum_inputs()) add_others(out->narrow, out->rows_of, bytes);
+  for (const TwoForms* there : sum_inputs()) add_others(there->narrow, there->rows_of, bytes);
   for (const TwoForms* back : sum_outputs()) add_others(back->own, back->heads_of, bytes);
   return bytes;
 }

@@ -8,7 +8,7 @@
 
 namespace annulus::strategies {
 
-/// The rows of all ranks are one block, which one collective fills.
+/// The rows of all ranks are one block, which allgather_rows() fills.
 class CollectiveKeys final : public SourceOf<GatheredRound> {
  public:
   CollectiveKeys(const PassContext& context, const GatheredPlan& plan) : SourceOf(context), plan_(plan) {}

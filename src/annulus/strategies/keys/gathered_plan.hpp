@@ -9,7 +9,7 @@
 namespace annulus::strategies {
 
 /// Selects in which order a rank works on the rows of other ranks, and whether it waits for all of them first.
-///   at_once       all rows in one block and one step, after one collective
+///   at_once       all rows in one block and one step, after blocking collectives
 ///   all_first     rows of rank - 1, rank - 2, ..., after the rows of all ranks have arrived
 ///   in_order      rows of rank - 1, rank - 2, ..., each block as soon as it has arrived
 ///   as_they_come  blocks in the order of arrival; ranks without rows are left out

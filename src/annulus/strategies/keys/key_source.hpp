@@ -80,7 +80,7 @@ class KeySource {
   virtual void close() {}
 };
 
-/// A source for a plan whose steps come in a fixed order. The queries are the rank's own.
+/// The base class of all sources. Unless they override it, steps come in a fixed order, and queries are the rank's own.
 template <class Round>
 class SourceOf : public KeySource {
  public:

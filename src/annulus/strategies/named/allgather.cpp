@@ -1,4 +1,4 @@
-// allgather: every rank gets all of K and V in one blocking collective, then computes the output of its own queries.
+// allgather: every rank gets all of K and V in blocking collectives, then computes the output of its own queries.
 // This is simple, but takes O(n) memory per rank.
 #include "annulus/strategies/gradients/gathered_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"

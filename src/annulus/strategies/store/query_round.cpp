@@ -8,7 +8,7 @@
 namespace annulus::strategies {
 namespace {
 
-constexpr Index dense = 4;  // if at least one of this many rows is needed, all rows are read, in one piece
+constexpr Index dense = 4;  // if at least one row in this many is needed, all rows are read, in one piece
 
 /// Exchanges queries and keys in the pattern. The result says which queries a block with these keys reads.
 pattern::Layout mirrored(pattern::Layout layout) {

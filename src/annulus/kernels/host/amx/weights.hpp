@@ -47,13 +47,13 @@ constexpr float kOrigin = kFixedPoint + 127;
 constexpr std::uint32_t kCleanBits = 0x47800000;
 /// All bits of x but the low 14.
 constexpr std::uint32_t kCleanMask = 0xffffc000;
-/// If |m| is above this, the shift is not exact. It is then NaN, so that weigh_with_care() makes the row's weights.
+/// If |m| is above this, the shift may be inexact. It is then NaN, so that weigh_with_care() makes the row's weights.
 constexpr float kLargestShift = 0x1p22f;
 
 using Bits = Vec<std::uint32_t>;
 
-/// Returns p * 2^power. Every lane of `power` is an integer, and p is 0.5 to 4. A result below 2^-126 becomes 0,
-/// because denormal numbers are flushed.
+/// Returns p * 2^power, where p is 0.5 to 4 and `power` an integer (with AVX-512 any number, which is rounded down). A
+/// result below 2^-126 becomes 0, because denormal numbers are flushed.
 ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
 #if defined(__AVX512F__)
   return _mm512_scalef_ps(p, power);
