@@ -45,7 +45,7 @@ Line stop_line;  // set by watch_for_stop()
 extern "C" void note_request(int signal) {
   requested = 1;
   if (signal == SIGTERM) comm::shorten_stall_timeout(stall_seconds);
-  // Only the first request sets the alarm: the limit counts from there, however many requests follow.
+  // Only the first request that has a limit sets the alarm: the limit counts from there, however many requests follow.
   if (patience == 0 || is_limited != 0 || (signal == SIGUSR1 && only_after_term)) return;
   is_limited = 1;
   alarm(patience);

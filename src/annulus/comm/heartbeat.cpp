@@ -54,8 +54,8 @@ void Heartbeat::change(Entry entry) {
 }
 
 void Heartbeat::let_mpi_move() const {
-  // MPI may move no data when a rank reads its own memory or tests a completed request; a probe for a message makes it
-  // move data. We make several probes, because one access has several steps (a connection, a request, an answer).
+  // Some MPIs move no data when a rank reads its own memory or tests a completed request. A probe for a message makes
+  // them move data. We make several probes, because one access has several steps (a connection, a request, an answer).
   for (int turn = 0; turn < 8; ++turn) {
     int found = 0;
     check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_.handle(), &found, MPI_STATUS_IGNORE), "MPI_Iprobe");

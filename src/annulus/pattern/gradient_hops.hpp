@@ -21,24 +21,26 @@ struct GradientHop {
   int owner = 0;               ///< the rank that owns the rows; it gets `send_back`
   int previous = 0;            ///< the rank that sends `receive_forward`
   int reader_of_own_rows = 0;  ///< the rank that read this rank's rows at hop d; it sends `receive_back`
-  PackedRows send_forward;     ///< sums sent before `send_back`; hop d + 1 brings the same rows to `next`
-  PackedRows send_back;        ///< to `owner`: whole ranges, 0 for sums sent forward (OrderedRoute: without those rows)
+  /// Sums for the rows that hop d + 1 brings to `next`. They leave this rank's block before `send_back` is collected.
+  PackedRows send_forward;
+  /// To `owner`: whole ranges, with zeros for the sums that went forward (OrderedRoute leaves those rows out).
+  PackedRows send_back;
   PackedRows receive_forward;  ///< sums for the rows that hop d + 1 brings here
   PackedRows receive_back;     ///< sums for this rank's own rows
 };
 
-/// Return which sums leave this rank's block, which has sums for the rows in `carried`. Sums for the rows in `next`,
-/// which the next rank receives, go forward. All other sums go back. `read` has the rows that this rank and the ranks
-/// before it read. A head that none of these ranks reads has no sums.
+/// Return which sums leave this rank's block. The block has sums for the rows in `carried`. Sums for the rows in
+/// `next`, which the next rank receives, go forward. All other sums go back. `read` has the rows that this rank and the
+/// ranks before it read. A head that none of these ranks reads has no sums.
 PackedRows sums_sent_forward(const PackedRows& next, const PackedRows& read);
 PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, const PackedRows& read);
 
-/// The route of sums whose terms are added in the same order for every number of ranks. The sums start at the owner,
-/// go up from rank to rank to the farthest rank that reads the rows, and return from there. Each rank on the way adds
-/// its terms to the sums that it receives, so two sums of the same row never have to be added. `layout` has one pair.
-/// Ranks compute with those rows of `readers` that are queries. In `readers` the rows of a document follow one another
-/// from rank to rank; otherwise step() throws. `owners` has those rows of `readers` whose sums travel. layout and
-/// owners are not copied.
+/// The route of sums whose terms are added in the same order for every number of ranks. The sums start at the owner, go
+/// up from rank to rank to the farthest rank that reads the rows, and return from there. Each rank on the way adds its
+/// terms to the sums that it receives, so two sums of the same row never have to be added. `layout` has one pair.
+/// `readers` has the rows of every rank, which computes with those that are queries. In `readers` the rows of a
+/// document follow one another from rank to rank; otherwise step() throws. `owners` has those rows of `readers` whose
+/// sums travel. layout and owners are not copied.
 ///
 /// Worked example: P = 3, dense, not causal. The sums for rank 1's rows go from rank 1 to rank 2 (step 0), to rank 0
 /// (step 1), and back to rank 1 (step 2): one message more than K and V need. If causal, the sums return from rank 2.
@@ -59,7 +61,7 @@ class OrderedRoute {
 
   const Layout& layout_;
   const Partition& owners_;
-  std::vector<SharedPiece> pieces_;                // of the readers
+  std::vector<SharedPiece> pieces_;                // shared_pieces() of the rows in `readers`
   std::vector<std::vector<std::size_t>> held_by_;  // [rank]: its pieces, as indices in pieces_
 };
 

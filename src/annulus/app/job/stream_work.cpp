@@ -67,7 +67,8 @@ class CheckedRows final : public core::RowSink {
     if (job_.problem.gradients) check_gradients();
   }
 
-  /// check_gradients_mean_something() expects the same `lse` on all ranks. Here one rank calls it: throws an Error.
+  /// check_gradients_mean_something() expects the same `lse` on all ranks. Here one rank calls it on its own, so its
+  /// AgreedError becomes an Error of this rank.
   void check_gradients() const {
     try {
       check_gradients_mean_something(job_, lse_);
@@ -151,8 +152,8 @@ class StreamWork {
   const StreamMetrics& metrics() const { return metrics_; }
 
  private:
-  /// Computes a unit; if `sink` is nullptr, drops its results. Returns the unit's sink_note(). `begun`: the finished
-  /// share of the run before this unit.
+  /// Computes a unit; if `sink` is nullptr, drops its results. Returns, as text, the unit's sums for the gradients of
+  /// the sink logits. `begun`: the finished share of the run before this unit.
   std::string compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
                       const strategies::Progress& progress) {
     const int phase = int(unit.phase);
@@ -216,9 +217,8 @@ void add_lines(const Job& job, Index found, const Index all, report::Measurement
   const std::vector<double> bytes = forward.of("bytes_read"), seconds = forward.of("read_seconds");
   for (std::size_t p = 0; p < bytes.size(); ++p) rate += bytes[p] / std::max(seconds[p], 1e-9);
   measured.lines.emplace_back("blocks", describe_blocks(*job.stream));
-  measured.lines.emplace_back("units",
-                              fmt::format("{:.0f} of {} computed{}", forward.sum("units"), all,
-                                          found > 0 ? fmt::format(", {} by launches before this one", found) : ""));
+  measured.lines.emplace_back("units", fmt::format("{:.0f} of {} computed by this launch{}", forward.sum("units"), all,
+                                                   found > 0 ? fmt::format(", {} by earlier launches", found) : ""));
   measured.lines.emplace_back("reading",
                               fmt::format("{} for {} that were used, {}/s; {} written", report::describe_bytes(read),
                                           report::describe_bytes(asked), report::describe_bytes(rate),
@@ -230,8 +230,8 @@ report::Measurements measure(const Job& job, const StreamMetrics& metrics, doubl
   const comm::Scope scope("gathering the measurements");
   report::Measurements measured;
   measured.ranks = comm.size();
-  // The passes alternate block by block. Each pass gets a part of the time, in proportion to its compute and wait
-  // seconds.
+  // In phase 0 the passes alternate block by block, so their wall times are not measured. Each pass gets a part of the
+  // time, in proportion to its compute and wait seconds.
   const auto busy = [](const core::RankMetrics& one) { return one.total().compute_seconds + one.total().wait_seconds; };
   const double busy_seconds = std::max(busy(metrics.forward) + busy(metrics.backward), 1e-9);
   const auto pass = [&](const core::RankMetrics& made) {

@@ -173,7 +173,7 @@ struct Given {
   bool dry_run = false;
 };
 
-/// Refuses names that no file can have. A dry run checks this, too.
+/// Throws Error(failure) if the name of a file is too long. A dry run checks this, too.
 void check_names(const runfile::BenchSettings& settings) {
   for (const std::string& file : {settings.file, settings.json.value_or("")}) {
     const std::string why = file.empty() ? "" : store::why_too_long(file);
@@ -181,7 +181,8 @@ void check_names(const runfile::BenchSettings& settings) {
   }
 }
 
-/// Prints every case with its prediction, and whether this launch would measure it. Call it on rank 0.
+/// Prints every case with its prediction, and whether it belongs to this launch, measured already or not. Call it on
+/// rank 0.
 void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& planned, const BenchLaunch& launch) {
   const Index runs = file.settings.warmup + file.settings.repeats;
   double seconds = 0;
@@ -195,8 +196,8 @@ void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& 
                std::isnan(one.seconds) ? "not predicted" : fmt::format("{:.3g} s", one.seconds),
                report::describe_bytes(one.bytes));
   }
-  fmt::print("  this launch would measure {} of {} cases (*), predicted {} with {} runs each\n", mine, planned.size(),
-             report::duration_text(seconds), runs);
+  fmt::print("  {} of {} cases belong to this launch (*), measured or not: predicted {} with {} runs each\n", mine,
+             planned.size(), report::duration_text(seconds), runs);
 }
 
 /// The columns that have the same value for all cases of this launch. Collective.

@@ -31,7 +31,7 @@ void add_text(hid_t object, const std::string& attribute, const std::string& tex
 
 /// A dataset, its extents and the names of its axes, such as (1, 1024, 12, 32) and "batch sequence head dim".
 struct NamedAxes {
-  std::string dataset;  ///< path from `parent`
+  std::string dataset;  ///< path from the argument `parent` of add_dimension_scales()
   std::vector<Index> extents;
   std::string names;  ///< one word for each axis
 };

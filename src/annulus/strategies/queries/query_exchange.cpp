@@ -153,7 +153,7 @@ core::RankMetrics run_forward_queries(const Schedule& schedule, const comm::Comm
   kernels::State of_ranks({}, 0, problem.precision);
   exchange(first, returning, [&] { of_ranks = queries.return_to_owners(states); });
   states = kernels::State({}, 0, problem.precision);
-  all = {};  // all.out may have been the accumulator of `states`
+  all = {};  // not before, because the accumulator of `states` may have been the memory of all.out
   Computation own(problem, schedule.query_rows()[std::size_t(comm.rank())], tensors, 0, {});
   own.merge(of_ranks, comm.size(), first);
   of_ranks = kernels::State({}, 0, problem.precision);

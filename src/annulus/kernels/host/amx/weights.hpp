@@ -1,13 +1,13 @@
-// Turns scores into softmax weights in bfloat16, the type in which products take them. 2^x is computed with
+// Turns scores into softmax weights in bfloat16, the type that the matrix unit multiplies. 2^x is computed with
 // fixed-point numbers and a table.
 //
-// m is an even integer, so x = score * factor - m + 127 + 2^16 is a float whose last place is 2^-7. So one multiply-add
-// rounds the score to a multiple of 1/128. The low 16 bits of x are a bit that is 0, and after it
+// x = score * factor - m + 127 + 2^16, but at least 2^16. For weights below 2, x is below 2^17: its last place is 2^-7.
+// So one multiply-add rounds the score to a multiple of 1/128. The low 16 bits of x are a bit that is 0, and after it
 //   8 bits  floor(x) - 2^16, the exponent of the weight in bfloat16
 //   7 bits  f: the mantissa is 128 (2^(f / 128) - 1), which is f minus an entry of a table of 128 bytes
-// Rounding does not depend on m (rule K of online_softmax.hpp: rescaling is exact). Weights below 2^-126 count as 0.
-// If a weight is 2 or more, if x is NaN, or if the method fails for the score, x has bits that no valid x has. All x of
-// a step are combined by OR, and the result is checked once.
+// Rounding does not depend on m, which is an even integer (rule K of online_softmax.hpp: rescaling is exact). Weights
+// below 2^-126 count as 0. If a weight is 2 or more, or if x is NaN (from the score, or from a shift beyond
+// kLargestShift), x has bits that no valid x has. All x of a step are combined by OR, and the result is checked once.
 #pragma once
 
 #include "annulus/kernels/host/amx/tile_registers.hpp"
@@ -15,7 +15,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Keys of a step of the forward pass, and rows of its group. The scores of a step are four by two tiles.
+/// Number of keys in a step of the forward pass, and of rows in its group. The scores of a step are four by two tiles.
 constexpr int kStepKeys = 64;
 constexpr int kStepRows = 32;
 /// Bytes from one word of 32 rows to the next in queries [word][32 rows]; the same in accumulators [column][32 rows].
@@ -35,7 +35,8 @@ struct MantissaTable {
   alignas(64) std::uint8_t less[128];
   consteval MantissaTable() : less() {
     double power = 1;
-    for (int f = 0; f < 128; ++f, power *= 1.0054299011128028) less[f] = std::uint8_t(f - int(128 * (power - 1) + 0.5));
+    for (int f = 0; f < 128; ++f, power *= 1.0054299011128028 /* 2^(1/128) */)
+      less[f] = std::uint8_t(f - int(128 * (power - 1) + 0.5));
   }
 };
 constexpr MantissaTable kMantissas;
@@ -43,16 +44,17 @@ constexpr MantissaTable kMantissas;
 constexpr float kFixedPoint = 65536;
 /// The shift of a row is 2^16 + 127 - m. This is the shift for m = 0.
 constexpr float kOrigin = kFixedPoint + 127;
-/// x & kCleanMask is kCleanBits for every x of a weight below 2: only its low 14 bits differ from those of 2^16.
+/// For a weight below 2, x differs from 2^16 only in its low 14 bits, so x & kCleanMask is kCleanBits.
 constexpr std::uint32_t kCleanBits = 0x47800000;
 /// All bits of x but the low 14.
 constexpr std::uint32_t kCleanMask = 0xffffc000;
-/// If |m| is above this, the shift may be inexact. It is then NaN, so that weigh_with_care() makes the row's weights.
+/// If |m| is above this, 2^16 + 127 - m may be inexact. The shift is then NaN, so that weigh_with_care() makes the
+/// step's weights.
 constexpr float kLargestShift = 0x1p22f;
 
 using Bits = Vec<std::uint32_t>;
 
-/// Returns p * 2^power, where p is 0.5 to 4 and `power` an integer (with AVX-512 any number, which is rounded down). A
+/// Returns p * 2^power, where p is 0.5 to 4 and `power` an integer >= -254 (with AVX-512 any number, rounded down). A
 /// result below 2^-126 becomes 0, because denormal numbers are flushed.
 ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
 #if defined(__AVX512F__)
