@@ -6,6 +6,7 @@
 A cell has the strategy that `auto` takes, the time, and the memory of the fullest rank; `x N`: in each of N passes.
 """
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -19,7 +20,8 @@ def cell(program, machine, rows, ranks):
     """strategy, time, memory; or why there is none."""
     command = [program, "plan", ROOT / "input/what_would_it_take.yaml", "--ranks", ranks, "--machine",
                ROOT / f"input/machines/{machine}.yaml", "--set", f"input.generate.sequence={rows}"]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # each thread would add its own buffers to the memory
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, env=one_thread)
     taken = re.search(r"^\* (\w+) +\S+ +(\S+ \S+) +\S+ \S+ +\S+ \S+ +(\S+ \w+)(!?)(.*)$", done.stdout, re.MULTILINE)
     if taken:
         strategy, seconds, memory, too_much, rest = taken.groups()

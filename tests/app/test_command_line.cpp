@@ -121,6 +121,7 @@ TEST(CommandLine, Verbs) {
   for (const Verb& verb : verbs()) names.push_back(verb.name);
   expect_refusal({}, fmt::format("the verb is missing, expected one of {}\n", fmt::join(names, ", ")));
   expect_refusal({"help"}, "there is no verb 'help', did you mean '--help'?");
+  expect_refusal({"convert", "a.npz"}, "there is no verb 'convert', did you mean 'annulus-tools convert'?");
   expect_refusal({"my.yaml"}, "there is no verb 'my.yaml', did you mean 'run my.yaml'?");
   expect_refusal({"verfy", "my.yaml"}, "there is no verb 'verfy', did you mean 'verify'?");
   expect_refusal({"-n", "2", "run", "my.yaml"}, "there is no option '-n': the launcher decides");

@@ -30,6 +30,17 @@ output: {file: out.h5, report: report.json}
   EXPECT_EQ(annulus(1, "verify run.yaml --rows 20").status, 0);
   EXPECT_EQ(shell(task).status, 0) << "a task that comes when all is done";
   EXPECT_EQ(annulus(1, "run run.yaml").status, 1) << "no task of an array: the result exists";
+  const auto expect_another_run = [&](const std::string& more) {
+    const Outcome other = shell(task + more);
+    EXPECT_EQ(other.status, 1) << more << other.err;
+    EXPECT_EQ(count(other.err, "exists already"), 1) << more << other.err;
+  };
+  expect_another_run(" --set compute.reproducible=true");
+  expect_another_run(" --set compute.backend=host");
+  const hid_t file = H5Fopen((folder / "out.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  EXPECT_GE(H5Adelete_by_name(file, "provenance", "git_commit", H5P_DEFAULT), 0);
+  H5Fclose(file);
+  expect_another_run("");  // the result of another program
 }
 
 /// An array is submitted again after the numbers of its input have changed.

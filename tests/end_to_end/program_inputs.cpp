@@ -357,6 +357,24 @@ TEST_F(TrainingData, OtherDocumentsAreOtherData) {
   expect_goes_on(annulus(1, train + "--set train.steps=3"));
 }
 
+TEST_F(TrainingData, ADatasetThatIsLeftOutOrAddedIsAnotherSetting) {
+  put(folder / "in.h5", "documents", {3}, {0, 20, 53}, H5T_STD_I64LE);
+  put(folder / "in.h5", "lengths", {2}, {53, 40}, H5T_STD_I64LE);
+  put(folder / "in.h5", "coordinates", {53, 2}, std::vector<double>(106, 0.5));
+  const std::string train = "train run.yaml --set \"attention.bias={alibi: auto}\" --set train.checkpoint=";
+  ASSERT_EQ(annulus(0, train + "bare.h5").status, 0);
+  for (const std::string name : {"documents", "lengths", "coordinates"}) {
+    const std::string with = fmt::format(" --set input.{0}={0}", name);
+    ASSERT_EQ(annulus(0, train + name + ".h5" + with).status, 0);
+    const Outcome out = annulus(0, train + name + ".h5 --set train.steps=3");
+    EXPECT_EQ(out.status, 1) << out.err;
+    EXPECT_EQ(count(out.err, fmt::format("input.{0}: {0} -> none\n", name)), 1) << out.err;
+    const Outcome added = annulus(0, train + "bare.h5 --set train.steps=3" + with);
+    EXPECT_EQ(added.status, 1) << added.err;
+    EXPECT_EQ(count(added.err, fmt::format("input.{0}: none -> {0}\n", name)), 1) << added.err;
+  }
+}
+
 TEST_F(TrainingData, ACheckpointThatDoesNotKnowItsDataGoesOnWithAWarning) {
   const hid_t file = H5Fopen((folder / "check.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   for (const char* name : {"fingerprint_x", "fingerprint_target"}) EXPECT_GE(H5Adelete(file, name), 0) << name;

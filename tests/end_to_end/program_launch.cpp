@@ -1,5 +1,7 @@
 // The program under a launcher that its MPI library does not understand, and in a Slurm job without a launcher.
-#include "program.hpp"
+#include <mpi.h>
+
+#include "launched.hpp"
 
 namespace annulus::test {
 namespace {
@@ -76,6 +78,22 @@ TEST_F(UnderALauncher, HelpVersionAndMistakesNeedNoMpi) {
   }
 }
 
+/// Without a launcher, no other program says which signal came.
+TEST_F(UnderALauncher, ASignalBeforeMpiHasStartedIsNamed) {
+  const std::string command = clean + "LD_PRELOAD=" ANNULUS_SLOW_CALLS
+                                      " SLOW_CALL=MPI_Init_thread SLOW_RANK=0 SLOW_SECONDS=60 " ANNULUS_PROGRAM
+                                      " run run.yaml";
+  const std::string end = "; the work had not begun: run again\n";
+  for (const auto& [signal, status, line] : {std::tuple(SIGTERM, 1, "annulus: error: ended by signal TERM"),
+                                             {SIGUSR1, 75, "annulus: stopped on request by signal USR1"}}) {
+    Launched run(folder, command);
+    ASSERT_TRUE(run.reaches("slow: sleeps", 1)) << run.err();
+    run.send_launcher(signal);
+    EXPECT_EQ(run.status(20), status) << run.err();
+    EXPECT_EQ(count(run.err(), line + end), 1) << run.err();
+  }
+}
+
 TEST_F(UnderALauncher, OneProcessStartsNoDaemon) {
   const Outcome outcome = alone("",
                                 "run run.yaml > /dev/null & pid=$!; "
@@ -83,6 +101,15 @@ TEST_F(UnderALauncher, OneProcessStartsNoDaemon) {
   EXPECT_EQ(outcome.out, "");
   EXPECT_TRUE(exists("o.h5"));
 }
+
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION < 5
+/// Open MPI 4 would make one folder for all processes of a user that have no daemon, and one of them could remove it
+/// while another starts.
+TEST_F(UnderALauncher, OneProcessNeedsNoFolderForTemporaryFiles) {
+  const Outcome outcome = alone("TMPDIR=/dev/null", "run run.yaml");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+#endif
 
 TEST_F(UnderALauncher, ABatchScriptWithoutSrunIsWarned) {
   const Outcome outcome = alone("SLURM_NTASKS=4 SLURM_PROCID=0", "run run.yaml");

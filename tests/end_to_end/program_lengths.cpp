@@ -2,6 +2,7 @@
 // exist are ignored and take no time; the results of such rows are out 0, lse -inf and gradients 0.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <regex>
 
 #include "program.hpp"
@@ -72,6 +73,11 @@ class Lengths : public ProgramTest {
       EXPECT_EQ(equal, other) << name;
     }
   }
+  /// Bytes that all ranks together have read.
+  double read_bytes() const {
+    const std::vector<double> bytes = numbers(folder / "out.h5", "/run/read_bytes");
+    return std::accumulate(bytes.begin(), bytes.end(), 0.0);
+  }
   void expect_verified(const std::string& more, const std::string& every) const {
     const Outcome verified = annulus(2, "verify run.yaml --rows 201" + more);
     EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
@@ -113,6 +119,7 @@ TEST_F(Lengths, RangesReproducibleWithSinksAndOnOneRank) {
     EXPECT_NE(ran.out.find("3 documents, 110 of 201 rows exist"), std::string::npos) << ran.out;
     EXPECT_NE(ran.out.find("3 x 67 rows, 4 heads of 8"), std::string::npos) << ran.out;
     EXPECT_EQ(ran.out.find("see no key"), std::string::npos) << "rows that do not exist are not counted: " << ran.out;
+    EXPECT_EQ(read_bytes(), double(110 * (H * D + 2 * (H / 2) * D + H * D + H)) * 8) << "q, k and v, dout, dlse";
     expect_nothing(of_ranges);
     expect_verified(more, "201 of 201 rows");
   }
@@ -157,6 +164,7 @@ TEST_F(Lengths, OfKeysOnly) {
       ++turn;
       ASSERT_EQ(ran.status, 0) << ran.err;
       EXPECT_NE(ran.out.find("103 of 201 keys exist"), std::string::npos) << ran.out;
+      EXPECT_EQ(read_bytes(), double(103 * 2 * (H / 2) * D + 3 * queries * (2 * H * D + H)) * 8);
       for (const char* name : {"dk", "dv", "received"}) {
         const std::vector<double> found = numbers(folder / "out.h5", name);
         for (std::size_t i = 0; i < found.size(); ++i) {

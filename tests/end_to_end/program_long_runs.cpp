@@ -179,6 +179,17 @@ TEST_P(ProgramLongRuns, OtherSettingsAreRefusedAndRestartForgets) {
   const Outcome device = run(1, "", "--set compute.backend=device");  // its sums have other bits
   EXPECT_EQ(device.status, 1);
   EXPECT_NE(device.err.find("compute.backend: "), std::string::npos) << device.err;
+  std::vector<std::pair<std::string, std::string>> ignored{{"output.alignment=4MiB", "output.alignment: auto -> 4MiB"},
+                                                           {"\"output.hints={cb_nodes: 1}\"", "output.hints: {} -> "}};
+  if (GetParam().name == std::string("stream")) {
+    ignored.emplace_back("distribution.block_size=100", " -> 100; go back to what it was");
+    ignored.emplace_back("compute.memory_limit=1KiB", "annulus run --restart");
+  }
+  for (const auto& [change, words] : ignored) {
+    const Outcome refused = run(2, "", "--set " + change);
+    EXPECT_NE(refused.status, 0) << change;
+    EXPECT_EQ(count(refused.err, words), 1) << change << "\n" << refused.err;
+  }
   // A run that is refused takes nothing away.
   const std::vector<std::string> kept = files();
   write("out.h5", "of the user");

@@ -125,6 +125,18 @@ TEST_F(ProgramScores, WhatIsRefused) {
   expect_refused(1, plane, "places has shape (700, 2), expected (701, 2)");
   put_places(701, 30, std::numeric_limits<double>::quiet_NaN());
   expect_refused(1, plane, "places holds nan at [0, 0], expected finite numbers");
+  add_numbers(folder / "in.h5", "rows", {2, 2}, {5, 600, 0, 701}, H5T_STD_I64LE);
+  expect_refused(1, plane + " --set input.lengths=rows", "places holds nan at [0, 0], expected finite numbers");
+}
+
+TEST_F(ProgramScores, CoordinatesOfRowsThatDoNotExistDoNotMatter) {
+  write_run(alibi);
+  put_places(701, 30, std::numeric_limits<double>::quiet_NaN());
+  add_numbers(folder / "in.h5", "rows", {2, 2}, {5, 600, 1, 701}, H5T_STD_I64LE);
+  const std::string set = plane + " --set input.lengths=rows";
+  run(2, set);
+  const Outcome verified = annulus(2, "verify run.yaml --rows 40" + set);
+  EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
 }
 
 TEST_F(ProgramScores, LayersTakeACap) {

@@ -84,6 +84,10 @@ TEST_F(ProgramSinks, OutStoredInFewerBits) {
   EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
   spoil(folder / "out.h5", "dsink", 2, 1e-3 * std::max(1.0, std::abs(result("dsink")[2])));
   EXPECT_EQ(annulus(1, "verify run.yaml --rows 3" + set).status, 3);
+  spoil(folder / "out.h5", "dsink", 4, std::nan(""));
+  const Outcome none = annulus(1, "verify run.yaml --rows 3" + set);
+  EXPECT_EQ(none.status, 3) << none.err;
+  EXPECT_NE(none.out.find("WRONG, largest at [4]"), std::string::npos) << none.out;
 }
 
 TEST_F(ProgramSinks, HeadsWithoutOneAreAsBefore) {
@@ -152,6 +156,15 @@ TEST_F(ProgramSinks, WhatIsNoSinkIsRefused) {
   expect(1, "", "in.h5: dataset sink holds nan at [3], expected finite numbers, or -inf for a head without a sink");
   put_sink({1, 2, 3, 4, infinity, 6}, H5T_IEEE_F64LE);
   expect(1, "", "in.h5: dataset sink holds inf at [4], expected finite numbers");
+  put_sink({1, 2, 3, 3e38, 5, 6});
+  for (const char* const set : {"", " --set distribution.strategy=stream", " --set compute.memory_limit=5000KiB"}) {
+    const Outcome large = annulus(2, std::string("run run.yaml") + set);
+    EXPECT_EQ(large.status, 1) << set << large.out;
+    EXPECT_NE(large.err.find("dataset sink[3] is 3e+38, expected at most 2.36e+38 in precision float32"),
+              std::string::npos)
+        << large.err;
+    EXPECT_EQ(count(large.err, "annulus: error:"), 1) << large.err;
+  }
   put_sink({1, 2, 3, 4, 5, 6}, H5T_STD_I32LE);
   expect(1, "", "in.h5: dataset sink is 32-bit integer, expected float64, float32, float16 or bfloat16");
   write("run.yaml", "input: {generate: {sequence: 64, heads: 2}, sink: sink}\noutput: {file: out.h5}\n");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "annulus/pattern/documents_partition.hpp"
+#include "annulus/planner/slice_memory.hpp"
 #include "planned_candidates.hpp"
 #include "support/planned_problem.hpp"
 
@@ -53,6 +54,36 @@ TEST(Auto, TakesPassesWhereNothingFitsAtOnce) {
   EXPECT_NE(choice.reason.find(" in 2 passes of "), std::string::npos) << choice.reason;
   machine.memory_per_rank = 1000;
   EXPECT_FALSE(choose(problem, 8, 0, machine).fits);
+}
+
+TEST(Auto, CountsExactlyWhereNothingFitsByClosedForms) {
+  const core::Machine all_of_it = core::default_machine();
+  Problem problem = problem_of(1 << 16, {{}}, true);
+  problem.gradients = true;
+  double exact = 0, bound = 0;  // the least memory of any candidate's smallest slices
+  for (const Candidate& one : candidates(problem, 8, all_of_it)) {
+    if (!one.cost || one.strategy->name() == "pass_q" || one.partition == PartitionKind::block_cyclic) continue;
+    Problem cut = problem;
+    cut.partition = one.partition;
+    const auto partition = one.strategy->partition(cut, 8);
+    const SliceSize size = smallest_slices(*one.strategy, cut, 8);
+    const double here = slice_memory(*one.strategy, cut, partition, size, all_of_it).alone;
+    const double most =
+        predict(*one.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, all_of_it)->memory_bytes;
+    exact = exact == 0 ? here : std::min(exact, here);
+    bound = bound == 0 ? most : std::min(bound, most);
+  }
+  ASSERT_LT(exact, bound) << "otherwise this tests nothing";
+  core::Machine machine = all_of_it;
+  machine.memory_per_rank = exact;
+  const Choice choice = choose(problem, 8, 0, machine);
+  EXPECT_TRUE(choice.fits) << choice.reason;
+  ASSERT_TRUE(choice.candidates[choice.taken].sliced) << choice.reason;
+  EXPECT_EQ(choice.candidates[choice.taken].sliced->cost.memory_bytes, exact);
+  machine.memory_per_rank = 0.9 * exact;
+  const Choice none = choose(problem, 8, 0, machine);
+  EXPECT_FALSE(none.fits);
+  EXPECT_EQ(none.least_bytes, exact) << none.reason;
 }
 
 TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {

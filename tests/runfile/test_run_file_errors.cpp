@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
             "expected one of mpi, nccl, did you mean 'nccl'?"},
         Bad{"UlyssesRanks", good + "distribution: {strategy: hybrid, ulysses_ranks: 0}\n", "3:49", "found '0'"},
         Bad{"UlyssesRanksAlone", good + "distribution: {strategy: ring, ulysses_ranks: 2}\n", "3:32",
-            "needs strategy: hybrid, which is ring"},
+            "needs strategy hybrid, found ring"},
         Bad{"DType", generate("sequence: 4, heads: 1, dtype: float46"), "1:50", "did you mean 'float64'?"},
         Bad{"OtherDType", generate("sequence: 4, heads: 1, dtype: bf16"), "1:50",
             "found 'bf16', expected one of float64, float32, float16, bfloat16, did you mean 'bfloat16'?"},

@@ -242,6 +242,18 @@ const Refusal refused[] = {
      labelled([](const std::string& p) { name_axes(p, "q", "sequence batch head dim"); }),
      {},
      "dataset /q names its axes (sequence, batch, head, dim), expected (batch, sequence, heads, head_dim) or"},
+    {"the order of Fortran",
+     labelled([](const std::string& p) { name_axes(p, "q", "dim sequence head batch"); }),
+     {},
+     "dataset /q names its axes (dim, sequence, head, batch), expected (batch, sequence, heads, head_dim) or"},
+    {"the batch is last",
+     labelled([](const std::string& p) { name_axes(p, "q", "x y z B"); }),
+     {},
+     "dataset /q names its axes (x, y, z, B), expected"},
+    {"the head size comes first",
+     labelled([](const std::string& p) { name_axes(p, "q", "head_dim y z x"); }),
+     {},
+     "dataset /q names its axes (head_dim, y, z, x), expected"},
     {"twice the same",
      labelled([](const std::string& p) { name_axes(p, "q", "batch seq_q seq_k dim"); }),
      {},
@@ -267,6 +279,15 @@ TEST_F(AxisNamesTest, AreRefusedWhereTheyCannotBeMeant) {
     settings.axes = c.asked;
     expect_error(file, c.says, [&] { tensor_file(settings, comm); });
   }
+}
+
+TEST_F(AxisNamesTest, MoreQueriesThanKeysAreNotTakenForHeads) {
+  const std::string file = folder / "cross.h5";
+  if (comm.is_root()) make(file, {1, 64, 8, 5}, {1, 16, 8, 5});  // 64 "heads" and 16 key/value "heads"
+  comm.barrier();
+  runfile::InputSettings settings = settings_for(file);
+  settings.query_offset.kind = pattern::QueryOffset::Kind::none;
+  EXPECT_EQ(tensor_file(settings, comm).order(), core::AxisOrder::bshd);
 }
 
 TEST_F(AxisNamesTest, GradientsHaveTheOrderOfQ) {

@@ -30,7 +30,7 @@ char vds_prefix[64] = "HDF5_VDS_PREFIX=${ORIGIN}/prefix";
 
 class OtherFiles : public test::InputFileTest {
  protected:
-  const std::string other = folder / "other.h5", third = folder / "third.h5", raw = folder / "k.raw";
+  const std::string other = folder / "other.h5", third = folder / "thi\nrd.h5", raw = folder / "k.raw";
 
   /// Rank 0 makes q, which counts from 0, and v, from 1000; then `add_k` puts k, which counts from 500, in other files.
   void make(const std::function<void(hid_t file)>& add_k) {
@@ -124,7 +124,7 @@ TEST_F(OtherFiles, LinksLeadThere) {
     put_k(third);
     add_dataset(other, "nothing", H5T_IEEE_F32LE, {1});
     const hid_t between = H5Fopen(other.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    H5Lcreate_external("third.h5", "k", between, "k", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_external("thi\nrd.h5", "k", between, "k", H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose(between);
     link(file);
   });

@@ -1,5 +1,6 @@
 // Datasets that a program has made, but has not written, or only a part of them. Missing parts are read as HDF5 reads
-// them, and no rank waits for another one. A dataset of which nothing was written is refused.
+// them if that is 0, with a warning, and no rank waits for another one. Datasets of which nothing was written, or whose
+// missing parts are read as other numbers, are refused.
 #include <gtest/gtest.h>
 
 #include "store/tensor_inputs.hpp"
@@ -14,13 +15,16 @@ using test::settings_for;
 constexpr hsize_t rows = 12, heads = 2, dim = 4;
 
 /// Adds a dataset with a chunk for each row. Rows [0, written) get numbers from 1 on. `level`: of gzip, 0 for none.
-void add_chunked(const std::string& path, const char* name, hsize_t written, unsigned level, bool is_chunked = true) {
+void add_chunked(const std::string& path, const char* name, hsize_t written, unsigned level, bool is_chunked = true,
+                 double fill = 0, H5D_fill_time_t when = H5D_FILL_TIME_IFSET) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   const hsize_t extents[] = {1, rows, heads, dim}, chunk[] = {1, 1, heads, dim}, start[] = {0, 0, 0, 0};
   const hsize_t count[] = {1, written, heads, dim};
   const hid_t space = H5Screate_simple(4, extents, nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
   if (is_chunked) H5Pset_chunk(creation, 4, chunk);
   if (level > 0) H5Pset_deflate(creation, level);
+  if (fill != 0) H5Pset_fill_value(creation, H5T_NATIVE_DOUBLE, &fill);
+  H5Pset_fill_time(creation, when);
   const hid_t data = H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
   if (written > 0) {
     const auto numbers = test::counting<float>(std::size_t(written * heads * dim), 1);
@@ -32,6 +36,32 @@ void add_chunked(const std::string& path, const char* name, hsize_t written, uns
   H5Dclose(data);
   H5Pclose(creation);
   H5Sclose(space);
+  H5Fclose(file);
+}
+
+/// Rows [begin, begin + rows of the source) of a virtual dataset, and the source: a dataset of the same file.
+struct Part {
+  hsize_t begin, rows;
+  const char* source;
+};
+/// Adds a virtual dataset. If a part has H5S_UNLIMITED rows, it repeats from its first row on, as growing files do.
+void add_virtual(const std::string& path, const char* name, const std::vector<Part>& parts, double fill = 0) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), creation = H5Pcreate(H5P_DATASET_CREATE);
+  const hsize_t extents[] = {1, rows, heads, dim}, most[] = {1, H5S_UNLIMITED, heads, dim}, zeros[] = {0, 0, 0, 0};
+  const hsize_t ones[] = {1, 1, 1, 1};
+  const hid_t space = H5Screate_simple(4, extents, most);
+  if (fill != 0) H5Pset_fill_value(creation, H5T_NATIVE_DOUBLE, &fill);
+  for (const Part& part : parts) {
+    const hsize_t start[] = {0, part.begin, 0, 0}, block[] = {1, part.rows, heads, dim};
+    const hid_t source = H5Screate_simple(4, extents, most);
+    H5Sselect_hyperslab(source, H5S_SELECT_SET, zeros, nullptr, ones, block);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, ones, block);
+    EXPECT_GE(H5Pset_virtual(creation, space, ".", part.source, source), 0) << name;
+    H5Sclose(source);
+  }
+  H5Dclose(H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+  H5Sclose(space);
+  H5Pclose(creation);
   H5Fclose(file);
 }
 
@@ -47,16 +77,67 @@ class Unwritten : public test::InputFileTest {
         }
       }
       add_chunked(path, "never", 0, 0, /*is_chunked=*/false);
+      add_chunked(path, "filled", 5, 0, true, -999);
+      add_chunked(path, "garbage", 5, 0, true, 0, H5D_FILL_TIME_NEVER);
+      add_chunked(path, "netcdf", 5, 0, false, 9.9692099683868690e+36);
+      add_virtual(path, "gap", {{0, 5, "v12_0"}, {3, 5, "v12_0"}});
+      add_virtual(path, "gap7", {{1, 11, "v12_0"}}, 7);
+      add_virtual(path, "whole", {{6, 6, "v12_0"}, {0, 6, "v12_4"}}, 7);
+      add_virtual(path, "growing", {{0, H5S_UNLIMITED, "k"}}, 7);
+      add_virtual(path, "part", {{0, rows, "v5_0"}}, 7);
+      add_virtual(path, "part_filled", {{0, rows, "filled"}});
     }
     comm.barrier();
   }
+
+  runfile::InputSettings with_v(const std::string& name) const {
+    runfile::InputSettings settings = settings_for(path);
+    settings.v = name;
+    return settings;
+  }
+  /// What the process prints if the input is looked at twice. The warning that it expects on rank 0 is "...: dataset
+  /// SAYS: HDF5 reads them as 0", or none if `says` is empty.
+  void expect_warning(const std::string& name, const std::string& says) const {
+    testing::internal::CaptureStderr();
+    for (int time = 0; time < 2; ++time) tensor_file(with_v(name), comm);
+    const bool expected = comm.is_root() && !says.empty();
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              expected ? fmt::format("annulus: warning: {}: dataset {}: HDF5 reads them as 0\n", path, says) : "")
+        << name;
+  }
 };
+
+TEST_F(Unwritten, OneWarningNamesWhatIsReadAsZero) {
+  expect_warning("v5_4", "v5_4 lacks 7 of its 12 chunks (never written)");
+  expect_warning("gap", "gap has no source for 32 of its 96 numbers");
+  expect_warning(
+      "part", fmt::format("part is made of dataset v5_0 of {}, which lacks 7 of its 12 chunks (never written)", path));
+  for (const char* name : {"v12_0", "v12_4", "whole", "growing"}) expect_warning(name, "");
+}
+
+TEST_F(Unwritten, WhatIsReadAsAnotherNumberIsRefused) {
+  const auto refused = [&](const char* name, const std::string& says) {
+    expect_error(path, fmt::format("dataset {}; expected a dataset that is written completely", says),
+                 [&] { tensor_file(with_v(name), comm); });
+  };
+  const std::string lacks = "lacks 7 of its 12 chunks (never written): HDF5 reads them as ";
+  refused("filled", "filled " + lacks + "its fill value, -999");
+  refused("garbage", "garbage " + lacks + "whatever is in memory");
+  refused("gap7", "gap7 has no source for 8 of its 96 numbers: HDF5 reads them as its fill value, 7");
+  refused("part_filled",
+          fmt::format("part_filled is made of dataset filled of {}, which {}its fill value, -999", path, lacks));
+  const InputFile file = tensor_file(with_v("netcdf"), comm);
+  std::vector<float> numbers(rows * heads * dim);
+  expect_error(path, "dataset netcdf holds 9.969209968386869e+36 at [0, 5, 0, 0], which netCDF reads for a number that",
+               [&] {
+                 file.read({{"netcdf", numbers.data()}}, {{0, Index(rows)}}, comm);
+               });
+}
 
 TEST_F(Unwritten, ChunksThatAreMissingAreTheFillValue) {
   for (const unsigned level : {0U, 4U}) {
     for (const hsize_t written : {hsize_t(1), hsize_t(5), rows}) {
-      runfile::InputSettings settings = settings_for(path);
-      settings.v = fmt::format("v{}_{}", written, level);
+      const runfile::InputSettings settings = with_v(fmt::format("v{}_{}", written, level));
       SCOPED_TRACE(settings.v);
       const InputFile file = tensor_file(settings, comm);
       // Rank 1 reads rows that may all be missing, rank 2 reads no rows.
@@ -73,9 +154,7 @@ TEST_F(Unwritten, ChunksThatAreMissingAreTheFillValue) {
 
 TEST_F(Unwritten, ADatasetOfWhichNothingWasWrittenIsRefused) {
   for (const std::string name : {"v0_0", "v0_4", "never"}) {
-    runfile::InputSettings settings = settings_for(path);
-    settings.v = name;
-    expect_error(path, "dataset " + name + " was never written", [&] { tensor_file(settings, comm); });
+    expect_error(path, "dataset " + name + " was never written", [&] { tensor_file(with_v(name), comm); });
   }
 }
 

@@ -93,6 +93,46 @@ TEST_P(VerifyAttention, AllowsTheToleranceOfProducts) {
   expect(core::Precision::three_bfloat16, core::DType::float16, 3e-3, 3e-3);
 }
 
+/// A result of q, k and v that were rounded to float16. TF32 has as many bits, so products of tf32 may be as wrong.
+TEST_P(VerifyAttention, AllowsWhatRoundingChangesInLargeScores) {
+  strategies::Problem exact = problem(GetParam());
+  exact.scale = 60;
+  exact.type = core::DType::float32;
+  exact.precision = core::Precision::tf32;
+  strategies::Problem rounded = exact;
+  rounded.type = core::DType::float16;
+  const VerifyCase one(exact);
+  MadeResult made = VerifyCase(rounded).make();
+  for (const char* const name : {"out", "top_weights"}) {
+    double largest = 0;
+    const MadeResult right = one.make();
+    for (std::size_t i = 0; i < right.at(name).values.size(); ++i)
+      largest = std::max(largest, std::abs(made.at(name).values[i] - right.at(name).values[i]));
+    EXPECT_GT(largest, core::forward_tolerance(core::Precision::tf32)) << name << ": nothing is tested";
+  }
+  const Index rows = one.shape().sequence;
+  EXPECT_EQ(wrong(one.verify(made, comm_, rows)), std::vector<std::string>());
+  for (const char* const name : {"out", "dk", "received"}) made.at(name).values[5] += 1e4;
+  EXPECT_EQ(wrong(one.verify(made, comm_, rows)), (std::vector<std::string>{"out", "dk", "received"}));
+}
+
+/// Each row sees only itself, so dP = delta, and dq and dk are 0. If `out` is rounded to float16, delta is not dP.
+TEST_P(VerifyAttention, MeasuresErrorsOfGradientsByTheirTerms) {
+  strategies::Problem alone = problem(GetParam());
+  alone.pattern.pairs = {{1, 1}};
+  alone.scale = 40;
+  alone.type = core::DType::float16;
+  alone.precision = core::Precision::float32;
+  const VerifyCase one(alone);
+  const MadeResult right = one.make();
+  for (const auto& [error, names] :
+       {std::pair(0.02, std::vector<std::string>()), {40.0, std::vector<std::string>{"dq", "dk"}}}) {
+    MadeResult made = right;
+    for (const char* const name : {"dq", "dk"}) made.at(name).values[9] += error;
+    EXPECT_EQ(wrong(one.verify(made, comm_, one.shape().sequence)), names) << error;
+  }
+}
+
 TEST_P(VerifyAttention, FindsOneNumberWhereItIs) {
   const Index b = 1, x = 22, h = 1;
   for (const std::string& name : tensors) {

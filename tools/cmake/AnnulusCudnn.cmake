@@ -2,7 +2,7 @@
 # headers of cuDNN and cudnn-frontend: the library is loaded when a run asks for it. If the headers are used, sets
 # ANNULUS_CUDNN_INCLUDE and prints a line.
 set(ANNULUS_CUDNN AUTO CACHE STRING
-    "compute.backend: cudnn in CUDA builds: ON, OFF, or AUTO: where cudnn.h and cudnn_frontend.h are found")
+    "compute.backend: cudnn in CUDA builds: ON, OFF, or AUTO: where cudnn_graph.h and cudnn_frontend.h are found")
 set_property(CACHE ANNULUS_CUDNN PROPERTY STRINGS AUTO ON OFF)
 
 # The version in a header's NAME_MAJOR and NAME_MINOR: "9.19"; "0.0" if it has none.
@@ -31,7 +31,7 @@ if(ANNULUS_CUDNN AND "CUDA" IN_LIST Kokkos_DEVICES)
                      CUDNN_FRONTEND_MINOR_VERSION frontend)
   set(lacking "")
   if(NOT ANNULUS_CUDNN_HEADER OR NOT ANNULUS_CUDNN_FRONTEND_HEADER)
-    set(lacking "cudnn.h or cudnn_frontend.h not found")
+    set(lacking "cudnn_graph.h or cudnn_frontend.h not found")
   elseif(library VERSION_LESS 9.8 OR frontend VERSION_LESS 1.32)
     set(lacking "${ANNULUS_CUDNN_HEADER} has cuDNN ${library}, ")
     string(APPEND lacking "${ANNULUS_CUDNN_FRONTEND_HEADER} cudnn-frontend ${frontend}; needed are 9.8 and 1.32, or newer")

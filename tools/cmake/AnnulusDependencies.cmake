@@ -5,7 +5,7 @@ if(ANNULUS_BUILD_PROGRAM AND NOT ANNULUS_MPI)
   message(FATAL_ERROR "annulus: the program needs MPI; with ANNULUS_MPI=OFF set ANNULUS_BUILD_PROGRAM=OFF, too")
 endif()
 if(ANNULUS_BUILD_TESTS AND ANNULUS_MPI AND NOT ANNULUS_BUILD_PROGRAM)
-  message(FATAL_ERROR "annulus: the tests are of the whole, or of the library for one process; with ANNULUS_BUILD_TESTS=ON \
+  message(FATAL_ERROR "annulus: tests need the program, or a library for one process; with ANNULUS_BUILD_TESTS=ON \
 leave ANNULUS_BUILD_PROGRAM=ON, or set ANNULUS_MPI=OFF, too")
 endif()
 

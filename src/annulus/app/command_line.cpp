@@ -183,6 +183,8 @@ std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::
     if (verb.name == first) return complaint_of_words(first, verb.options, {words.begin() + 1, words.end()});
   }
   if (first == "help") return "there is no verb 'help', did you mean '--help'?";
+  if (first == "convert" || first == "show" || first == "plot" || first == "report" || first == "tokens")
+    return fmt::format("there is no verb '{0}', did you mean 'annulus-tools {0}'?", first);
   const bool is_file = first.ends_with(".yaml") || first.ends_with(".yml");
   return fmt::format("there is no verb '{}'{}", first,
                      is_file ? ", did you mean 'run " + first + "'?" : runfile::suggest(first, names));

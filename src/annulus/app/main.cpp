@@ -124,8 +124,8 @@ int main(int argc, char** argv) {
   annulus::app::keep_closed_streams_closed();
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file-size limit fails with a message, without killing the job
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away (2>&1 | head) does not end hours of work
-  const annulus::app::Launch launch = annulus::app::read_launch();  // before MPI adds environment variables
-  annulus::app::end_on_signals_from_the_start();                    // because MPI may take long to start
+  const annulus::app::Launch launch = annulus::app::read_launch();              // before MPI adds environment variables
+  annulus::app::end_on_signals_from_the_start(/*has_launcher=*/!launch.alone);  // because MPI may take long to start
   const auto timeout = annulus::app::first_stall_timeout().number;  // main() above refuses an invalid number
   annulus::comm::set_stall_timeout(timeout.value_or(annulus::comm::default_stall_timeout),
                                    annulus::app::stall_variable);

@@ -119,9 +119,16 @@ void unblock(const std::vector<int>& signals) {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-}  // namespace
+/// Makes the lines that `endings` print. `who`: the rank, or empty.
+void set_lines(const std::string& who, const std::string& consequence) {
+  for (Ending& ending : endings) {
+    const bool asked = ending.status == stopped_status;
+    ending.line.set(fmt::format("annulus: {}{}{} by signal {}; {}\n", asked ? "" : "error: ", who,
+                                asked ? "stopped on request" : "ended", ending.name, consequence));
+  }
+}
 
-void end_on_signals_from_the_start() {
+void handle_endings() {
   std::vector<int> ours;
   for (const Ending& ending : endings) {
     struct sigaction before {
@@ -136,16 +143,18 @@ void end_on_signals_from_the_start() {
   unblock(ours);
 }
 
+}  // namespace
+
+void end_on_signals_from_the_start(bool has_launcher) {
+  if (!has_launcher) set_lines("", "the work had not begun: run again");
+  handle_endings();
+}
+
 void end_on_signals(const comm::Communicator& comm, const std::string& consequence) {
   prints_for_all = comm.is_root();
   alone = comm.size() == 1;
-  const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
-  for (Ending& ending : endings) {
-    const bool asked = ending.status == stopped_status;
-    ending.line.set(fmt::format("annulus: {}{}{} by signal {}; {}\n", asked ? "" : "error: ", who,
-                                asked ? "stopped on request" : "ended", ending.name, consequence));
-  }
-  end_on_signals_from_the_start();  // again, because libraries may have replaced the handlers
+  set_lines(comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "", consequence);
+  handle_endings();  // again, because libraries may have replaced the handlers
 }
 
 void watch_for_stop(double seconds) {

@@ -15,8 +15,9 @@ inline constexpr int stopped_status = 75;
 /// (nohup) stay ignored. If the launcher passes a signal to all ranks, only rank 0 prints the line.
 void end_on_signals(const comm::Communicator& comm, const std::string& consequence);
 
-/// The same for the time before there is a communicator. Prints no line: the launcher says which signal it passed on.
-void end_on_signals_from_the_start();
+/// The same for the time before there is a communicator. With a launcher, prints no line, because the launcher says
+/// which signal it passed on.
+void end_on_signals_from_the_start(bool has_launcher);
 
 /// From now on, USR1 and TERM do not end the process. They make stop_requested() return true. Launchers pass USR1 on to
 /// the ranks. Open MPI's mpirun passes TERM on, too, but kills the ranks a second later, and returns 1 whatever status

@@ -48,6 +48,9 @@ void leave_out_network() {
   setenv("OMPI_MCA_pml", "ob1", /*overwrite=*/0);  // the others, `cm` and `ucx`, look for network cards
   setenv("OMPI_MCA_btl", "self", /*overwrite=*/0);
   setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0);  // no orted
+  // Without orted, all such processes of a user would share one session folder in /tmp, which they do not need. A
+  // process that ends removes the folder. If another one starts at this moment, its MPI_Init ends it (4.1.4).
+  setenv("OMPI_MCA_orte_create_session_dirs", "0", /*overwrite=*/0);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Tolerances: how far a result may differ from the float64 definition. `verify` and the tests use these numbers.
 #pragma once
 
+#include <algorithm>
+
 #include "annulus/core/types.hpp"
 
 namespace annulus::core {
@@ -41,13 +43,32 @@ constexpr DType rounding_of(Precision precision) {
                                             : type_of(precision);
 }
 
-/// Tolerances by the precision of the computation. A result must be within the larger of two tolerances: the one by
-/// precision and the one by the type of the tensors.
-constexpr double forward_tolerance(Precision precision) {
-  return precision == Precision::three_bfloat16 ? 1e-4 : forward_tolerance(rounding_of(precision));
+/// Returns how much rounding may change a score of size 1. Precision bfloat16 uses its tensors without rounding them.
+constexpr double score_rounding(Precision precision) {
+  switch (precision) {
+    case Precision::float64:
+      return 0x1p-53;
+    case Precision::tf32:
+      return 0x1p-11;
+    case Precision::three_tf32:
+      return 0x1p-22;
+    case Precision::three_bfloat16:
+      return 0x1p-17;
+    default:
+      return 0x1p-24;
+  }
 }
-constexpr double gradient_tolerance(Precision precision) {
-  return precision == Precision::three_bfloat16 ? 3e-4 : gradient_tolerance(rounding_of(precision));
+
+/// Tolerances by the precision of the computation, for rows whose scores have sizes up to `scores`: rounding changes a
+/// large score, and so its weight, by more than the other tolerances. A result must be within the larger of two
+/// tolerances: the one by precision and the one by the type of the tensors.
+constexpr double forward_tolerance(Precision precision, double scores = 0) {
+  const double least = precision == Precision::three_bfloat16 ? 1e-4 : forward_tolerance(rounding_of(precision));
+  return std::max(least, 2 * scores * score_rounding(precision));
+}
+constexpr double gradient_tolerance(Precision precision, double scores = 0) {
+  const double least = precision == Precision::three_bfloat16 ? 3e-4 : gradient_tolerance(rounding_of(precision));
+  return std::max(least, 6 * scores * score_rounding(precision));
 }
 
 }  // namespace annulus::core

@@ -17,6 +17,7 @@
 #include "annulus/library/plan_identity.hpp"
 #include "annulus/library/strided_copy.hpp"
 #include "annulus/library/tensor_checks.hpp"
+#include "annulus/strategies/problem_checks.hpp"
 
 namespace annulus {
 namespace {
@@ -163,8 +164,8 @@ class Pass {
   /// Extents of a tensor of sink logits.
   std::array<Index, 4> heads() const { return {1, 1, plan_.shape.heads, 1}; }
 
-  /// Returns the sink logits (H); collective. Throws the same Error(usage) on every rank if one rank has NaN or
-  /// +infinity among its logits, or if logits differ between ranks.
+  /// Returns the sink logits (H); collective. Throws the same Error(usage) on every rank if one rank has NaN or too
+  /// large numbers among its logits, or if logits differ between ranks.
   std::vector<double> take_sink(const Tensor& from) const {
     if (!plan_.problem.sink) return {};
     std::vector<double> logits;
@@ -177,11 +178,8 @@ class Pass {
         const auto* numbers = reinterpret_cast<const decltype(number)*>(bytes.data());
         for (Index h = 0; h < plan_.shape.heads; ++h) logits.push_back(core::load_as<double>(numbers[h]));
       });
-      for (std::size_t h = 0; h < logits.size(); ++h) {
-        if (std::isfinite(logits[h]) || logits[h] < 0) continue;
-        core::fail(ErrorKind::usage, "{}: sink[{}] is {}, expected finite numbers, or -inf for a head without a sink",
-                   name_, h, logits[h]);
-      }
+      if (const auto found = strategies::check_sink(plan_.problem.precision, logits))
+        core::fail(ErrorKind::usage, "{}: {}{}", name_, found->name(), found->reason);
     });
     library::check_same(name_, fmt::format("sink logits {}\n", fmt::join(logits, " ")), comm());
     return logits;

@@ -106,12 +106,15 @@ kernels::ScoreRule make_rule(const Pattern& asked, const Shape& shape, const pat
   if (Index(bias.coordinates.size()) != 2 * shape.kv_sequence) {
     refuse("coordinates are {} numbers, expected two for each of {} rows", bias.coordinates.size(), shape.kv_sequence);
   }
-  for (std::size_t i = 0; i < bias.coordinates.size(); ++i) {
-    if (std::isfinite(bias.coordinates[i])) continue;
-    refuse("coordinates[{}][{}] is {}, expected finite numbers", i / 2, i % 2, bias.coordinates[i]);
+  std::vector<double> coordinates = bias.coordinates;
+  for (const core::Interval& none : pattern::in_gaps(documents, {0, shape.kv_sequence}))
+    std::fill(coordinates.begin() + 2 * none.begin, coordinates.begin() + 2 * none.end, 0.0);
+  for (std::size_t i = 0; i < coordinates.size(); ++i) {
+    if (std::isfinite(coordinates[i])) continue;
+    refuse("coordinates[{}][{}] is {}, expected finite numbers", i / 2, i % 2, coordinates[i]);
   }
   rule.coordinates = std::make_shared<kernels::Coordinates>(
-      bias.coordinates, pattern::rows_without_first(documents, std::max<Index>(0, bias.exempt)));
+      std::move(coordinates), pattern::rows_without_first(documents, std::max<Index>(0, bias.exempt)));
   return rule;
 }
 

@@ -5,6 +5,7 @@
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/planner/slice_memory.hpp"
 #include "annulus/strategies/statistics_computation.hpp"
 
 namespace annulus::planner {
@@ -64,27 +65,44 @@ std::optional<std::size_t> cheapest(const std::vector<Candidate>& all, const Pro
   return taken;
 }
 
-/// Returns the candidate that needs the least memory, of those whose windows fit.
-std::size_t smallest(const std::vector<Candidate>& all, const Problem& problem, const core::Machine& machine) {
-  std::size_t taken = all.size();
+Problem with_partition_of(const Candidate& candidate, const Problem& problem) {
+  Problem cut = problem;
+  if (candidate.partition) cut.partition = candidate.partition;
+  return cut;
+}
+
+/// Bytes of a candidate at once; in the smallest slices, if these are for `ranks` ranks.
+double least_bytes(const Candidate& candidate, const Problem& problem, std::optional<int> ranks,
+                   const core::Machine& machine) {
+  if (!ranks) return candidate.cost->memory_bytes;
+  const Problem cut = with_partition_of(candidate, problem);
+  return slice_memory(*candidate.strategy, cut, candidate.strategy->partition(cut, *ranks),
+                      smallest_slices(*candidate.strategy, cut, *ranks), machine)
+      .alone;
+}
+
+/// Takes the candidate that needs the least memory, of those whose windows fit.
+void take_smallest(Choice& choice, const Problem& problem, std::optional<int> ranks, const core::Machine& machine) {
+  const std::vector<Candidate>& all = choice.candidates;
+  choice.taken = all.size();
+  choice.fits = false;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!is_offered(all[i], problem) || !fits_window(all[i], machine)) continue;
-    if (taken == all.size() || all[i].cost->memory_bytes < all[taken].cost->memory_bytes) taken = i;
+    const double bytes = least_bytes(all[i], problem, ranks, machine);
+    if (choice.taken == all.size() || bytes < choice.least_bytes) choice.taken = i, choice.least_bytes = bytes;
   }
-  return taken;
 }
 
 /// Makes the choice of `auto`: the cheapest() candidate that fits at once; if none fits at once, the cheapest() that
-/// fits in slices; if none fits in slices, either, the smallest().
-void decide(Choice& choice, const Problem& problem, const core::Machine& machine) {
+/// fits in slices; if none fits in slices, either, take_smallest(). `in_slices_on`: as `ranks` of least_bytes().
+void decide(Choice& choice, const Problem& problem, const core::Machine& machine, std::optional<int> in_slices_on) {
   for (const FittingCost fitting : {at_once, in_slices}) {
     if (const auto found = cheapest(choice.candidates, problem, machine, fitting)) {
       choice.taken = *found;
       return;
     }
   }
-  choice.taken = smallest(choice.candidates, problem, machine);
-  choice.fits = false;
+  take_smallest(choice, problem, in_slices_on, machine);
 }
 
 std::string describe(const Choice& choice, const Problem& problem, const core::Machine& machine) {
@@ -98,7 +116,7 @@ std::string describe(const Choice& choice, const Problem& problem, const core::M
   }
   if (!fits(taken, machine)) {
     return fmt::format("{}: needs the least memory, {} per rank; none fits into {}", name_of(taken),
-                       core::describe_bytes(taken.cost->memory_bytes), room);
+                       core::describe_bytes(choice.least_bytes), room);
   }
   const Candidate* next = nullptr;
   std::size_t too_big = 0;
@@ -199,14 +217,15 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
 }
 
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
-                                     const core::Machine& machine) {
+                                     const core::Machine& machine, bool exact) {
   if (!candidate.cost || fits_memory(candidate, machine)) return std::nullopt;
-  Problem cut = problem;
-  if (candidate.partition) cut.partition = candidate.partition;
+  const Problem cut = with_partition_of(candidate, problem);
   const pattern::Partition partition = candidate.strategy->partition(cut, ranks);
   const auto cost = [&](const strategies::SliceSize& size) {
     comm::watchdog_progress();
-    return *predict(*candidate.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, machine);
+    Cost one = *predict(*candidate.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, machine);
+    if (exact) one.memory_bytes = slice_memory(*candidate.strategy, cut, partition, size, machine).alone;
+    return one;
   };
   auto size = strategies::largest_slices(cut.shape, [&](const strategies::SliceSize& tried) {
     if (cut.has_own_keys() && tried.batch_entries > 1) return false;
@@ -225,10 +244,11 @@ std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& 
   return sliced;
 }
 
-Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine) {
+Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine,
+                    std::optional<int> in_slices_on) {
   Choice choice;
   choice.candidates = std::move(candidates);
-  decide(choice, problem, machine);
+  decide(choice, problem, machine, in_slices_on);
   choice.reason = describe(choice, problem, machine);
   return choice;
 }
@@ -240,11 +260,19 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
   // With tens of thousands of ranks the search for slices takes a second for each candidate. So with many ranks we
   // search only if no candidate fits at once: otherwise slices are not needed.
   constexpr int many_ranks = 1024;
-  const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(),
-                                    [&](const Candidate& one) { return fits(one, machine); });
-  for (Candidate& one : choice.candidates) {
-    if (in_slices && (ranks <= many_ranks || !any_fits)) one.sliced = cut_to_fit(one, problem, ranks, machine);
-  }
+  const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(), [&](const Candidate& one) {
+    return is_offered(one, problem) && fits(one, machine);
+  });
+  const auto cut_all = [&](bool exact) {
+    bool any = false;
+    for (Candidate& one : choice.candidates) {
+      one.sliced = cut_to_fit(one, problem, ranks, machine, exact);
+      any = any || (one.sliced && is_offered(one, problem));
+    }
+    return any;
+  };
+  const bool searches = in_slices && (ranks <= many_ranks || !any_fits);
+  if (searches && !cut_all(/*exact=*/false) && !any_fits && ranks <= largest_enumerated) cut_all(/*exact=*/true);
   const Strategy* single = strategies::find("single");
   const auto local = std::find_if(choice.candidates.begin(), choice.candidates.end(),
                                   [&](const Candidate& one) { return one.strategy == single; });
@@ -258,7 +286,7 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
                    : fmt::format("single: {} rows are fewer than distribution.local_below, {}", rows, *local_below);
     return choice;
   }
-  return choose_among(std::move(choice.candidates), problem, machine);
+  return choose_among(std::move(choice.candidates), problem, machine, in_slices ? std::optional(ranks) : std::nullopt);
 }
 
 }  // namespace annulus::planner

@@ -29,6 +29,7 @@ struct Choice {
   std::size_t taken = 0;              ///< index of the chosen candidate
   std::string reason;                 ///< one line for the user
   bool fits = true;                   ///< whether the chosen candidate fits, at once or in slices
+  double least_bytes = 0;             ///< memory of the chosen candidate if none fits
 
   const Strategy& strategy() const { return *candidates[taken].strategy; }
   std::optional<pattern::PartitionKind> partition() const { return candidates[taken].partition; }
@@ -50,13 +51,16 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
 /// Chooses the fastest candidate that fits into the machine's memory per rank at once. If none fits at once, chooses
 /// the fastest that fits in slices; if none fits in slices, either, the one that needs the least memory. Candidates
 /// that are at most 5 % slower than the fastest count as equally fast; of these, the one that moves the fewest bytes is
-/// chosen.
-Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine);
+/// chosen. `in_slices_on`: the number of ranks if the caller can compute in slices; the memory that a candidate needs
+/// is then that of its smallest slices.
+Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine,
+                    std::optional<int> in_slices_on = {});
 
 /// Finds the cut into the fewest slices that fit and, for a reproducible problem, keep the bits of results. Empty if
-/// the candidate's memory suffices at once, or if there are no such slices.
+/// the candidate's memory suffices at once, or if there are no such slices. `exact`: counts memory as slice_memory()
+/// does, which takes longer; otherwise by the closed forms, which are upper bounds.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
-                                     const core::Machine& machine);
+                                     const core::Machine& machine, bool exact = false);
 
 /// Chooses `single` on one rank. Also chooses `single` for fewer than `local_below` rows, if `local_below` is not empty
 /// and `single` fits. Otherwise calls choose_among() with all candidates. `in_slices`: true if the caller can compute

@@ -1,5 +1,7 @@
 #include "annulus/runfile/codecs.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <set>
 
@@ -36,7 +38,14 @@ std::string short_form(Index number) {
 bool KeyValue::is_word(std::string_view word) const { return node.kind == YamlNode::Kind::scalar && node.text == word; }
 
 void KeyValue::refuse(const std::string& expected) const {
-  core::fail(core::ErrorKind::usage, "{}{}: found {}, expected {}", node.location, name, describe(node), expected);
+  core::fail(core::ErrorKind::usage, "{}{}: found {}, expected {}", node.location, name, describe(node),
+             words + expected);
+}
+
+KeyValue KeyValue::or_word(const std::string& word) const {
+  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  if (std::equal(node.text.begin(), node.text.end(), word.begin(), word.end(), same)) refuse(word);
+  return {node, name, folder, words + word + ", or "};
 }
 
 const std::vector<YamlNode>& KeyValue::list() const {

@@ -25,11 +25,15 @@ struct KeyValue {
   const YamlNode& node;
   std::string_view name;
   const std::string& folder;
+  std::string words = "";  ///< what refuse() says is expected, too: "auto, or "
 
   /// True if the value is this word, plain or quoted.
   bool is_word(std::string_view word) const;
   /// Throws Error(usage) with the location, the key, the value and what is expected.
   [[noreturn]] void refuse(const std::string& expected) const;
+  /// This value, which may also be `word`, and is not. Throws Error(usage) if only its case differs (None, AUTO): a
+  /// path could have this name.
+  KeyValue or_word(const std::string& word) const;
   /// The entries of a list, which must have at least one entry. Throws Error(usage).
   const std::vector<YamlNode>& list() const;
   /// Calls take(key, value) for each entry of a section; the value's full name is then "NAME: KEY". Throws Error(usage)
@@ -104,7 +108,7 @@ template <class T>
 Codec<T> word_or(const std::string& word, const T& meaning, const Codec<T>& codec) {
   return {word + ", or " + codec.range,
           [=](const KeyValue& v, T& to) {
-            if (!v.is_word(word)) return codec.read(v, to);
+            if (!v.is_word(word)) return codec.read(v.or_word(word), to);
             to = meaning;
           },
           [=](const T& from) { return from == meaning ? word : codec.write(from); }};

@@ -79,7 +79,7 @@ void check_distribution(const RunFile& run) {
            distribution.strategy);
   }
   if (distribution.ulysses_ranks && distribution.strategy != "hybrid") {
-    refuse(run, "distribution.ulysses_ranks", " needs strategy: hybrid, which is {}", distribution.strategy);
+    refuse(run, "distribution.ulysses_ranks", " needs strategy hybrid, found {}", distribution.strategy);
   }
 }
 

@@ -105,7 +105,7 @@ void add_input(Keys& keys) {
   input.field("k", &I::k, text(), "dataset, (batch, sequence, kv_heads, head_dim)").has_use = attention_alone;
   input.field("v", &I::v, text(), "dataset, (batch, sequence, kv_heads, head_dim or another size)").has_use =
       attention_alone;
-  input.field("dout", &I::dout, text(), "dataset shaped like q: gradient of out; read when compute.backward is true")
+  input.field("dout", &I::dout, text(), "dataset shaped like out: its gradient; read when compute.backward is true")
       .has_use = attention_alone;
   input.field("dlse", &I::dlse, optional("none", text()),
               "none, or a dataset (batch, sequence, heads): gradient of lse, in the type of lse");
@@ -154,8 +154,9 @@ void add_compute(Keys& keys) {
   compute
       .field("backend", &C::backend,
              one_named<std::optional<core::Backend>>(core::all_backends, {{"auto", std::nullopt}}),
-             "{}; auto: a library that can compute the whole run, otherwise device in builds for GPUs, otherwise host; "
-             "annulus computes what a library cannot")
+             "{}; auto: in builds for GPUs a library, if it serves the run, otherwise device; in other builds host; "
+             "annulus "
+             "computes what a library cannot")
       .decides_result = false;
   compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
   compute.field("precision", &C::precision,

@@ -72,6 +72,8 @@ void for_each_vector(const void* numbers, core::DType type, Index count, const S
 
 std::string NonFinite::expected() const {
   if (missing_by.empty()) return "expected finite numbers";
+  if (missing_by == by_netcdf)
+    return "which netCDF reads for a number that was never written; expected a number everywhere";
   return fmt::format("which stands for a missing number according to its attribute {}; expected a number everywhere",
                      missing_by);
 }

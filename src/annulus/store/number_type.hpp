@@ -40,11 +40,15 @@ struct Numbers {
 /// that are too large become infinite. `from` and `to` must not overlap. int64 converts only to int64.
 void convert(const Numbers& from, const Numbers& to, core::Index count);
 
-/// A number that means "missing", and the dataset's attribute that defines it: _FillValue or missing_value of netCDF.
+/// A number that means "missing", and the dataset's attribute that defines it: _FillValue or missing_value of netCDF;
+/// or by_netcdf, which is no attribute.
 struct MissingValue {
   std::string attribute;
   double value = 0;
 };
 using MissingValues = std::vector<MissingValue>;
+
+constexpr const char* by_netcdf = "netCDF";
+constexpr double netcdf_fill = 0x1.ep+122;  ///< netCDF's usual fill value of floats, 9.97e36; float32 can hold it
 
 }  // namespace annulus::store

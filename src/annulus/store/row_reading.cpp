@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "annulus/comm/root.hpp"
+#include "annulus/core/print_to_stderr.hpp"
 #include "annulus/store/file_rows.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
 
@@ -22,6 +23,12 @@ void read(const InspectedFile& file, const std::string& dataset, const std::vect
     allow(from, wanted);
     read_rows(from, pieces, traffic);
   });
+}
+
+/// Prints a warning, unless it is empty or was printed before: every case of `annulus bench` looks at its input again.
+void warn_once(const std::string& text) {
+  static std::set<std::string> said;
+  if (!text.empty() && said.insert(text).second) core::print_to_stderr("annulus: warning: {}\n", text);
 }
 
 }  // namespace
@@ -56,13 +63,13 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted)
 
 void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm) {
   // Text with a line for each dataset: its offset, then attribute and value for each number that means "missing".
-  // After these come lines with the names of the other files.
+  // After these come the names of the other files, separated by '\0', which no name contains.
   std::istringstream lines(comm::from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
     std::string text;
     std::set<std::string> others;
     for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {
-      if (name) add_other_files(open, file.path, *name, others);
+      if (name) warn_once(add_other_files(open, file.path, *name, others));
     }
     for (const auto& [name, info] : file.datasets) {
       const std::string where = fmt::format("{}: dataset {}", file.path, name);
@@ -71,9 +78,9 @@ void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, c
       for (const MissingValue& one : missing_values_of(dataset, where))
         text += fmt::format(" {} {:a}", one.attribute, one.value);
       text += '\n';
-      add_other_files(open, file.path, name, others);
+      warn_once(add_other_files(open, file.path, name, others));
     }
-    return text + fmt::format("{}", fmt::join(others, "\n"));
+    return text + fmt::format("{}", fmt::join(others, std::string_view("\0", 1)));
   }));
   for (auto& [name, info] : file.datasets) {
     std::string line, value;
@@ -83,7 +90,7 @@ void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, c
     for (MissingValue one; words >> one.attribute >> value;)
       info.missing.push_back({one.attribute, std::strtod(value.c_str(), nullptr)});
   }
-  for (std::string other; std::getline(lines, other);) file.others[other] = agreed_state(other, comm);
+  for (std::string other; std::getline(lines, other, '\0');) file.others[other] = agreed_state(other, comm);
 }
 
 std::vector<std::string> filter_plugins_of(const InspectedFile& file) {

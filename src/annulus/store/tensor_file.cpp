@@ -17,7 +17,7 @@ using core::ErrorKind;
 using core::fail;
 
 /// The meaning of an axis, according to its name.
-enum class Meaning { unknown, rows, heads };
+enum class Meaning { unknown, batch, rows, heads, head_dim };
 
 Meaning meaning_of(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
@@ -29,6 +29,8 @@ Meaning meaning_of(std::string name) {
   const auto is_one_of = [&](const auto& words) { return std::find(words.begin(), words.end(), name) != words.end(); };
   if (name.starts_with("seq") || is_one_of(rows)) return Meaning::rows;
   if (is_one_of(heads)) return Meaning::heads;
+  if (name == "b" || name == "batch") return Meaning::batch;
+  if (name == "d" || name == "dim" || name == "head_dim") return Meaning::head_dim;
   return Meaning::unknown;
 }
 
@@ -53,15 +55,18 @@ std::vector<std::string> axis_names(hid_t dataset) {
 
 /// The order of axes that these names mean. It follows from the axis of rows ("sequence", "seq_len", "s", "time" ...)
 /// or of heads ("head", "num_heads", "h" ...); empty if neither is named. Throws Error(failure), which begins with
-/// `where`, for an order that is neither bshd nor bhsd.
+/// `where`, for an order that is neither bshd nor bhsd: also if the batch is not first, or the head size not last.
 std::optional<core::AxisOrder> order_meant(const std::vector<std::string>& names, const std::string& where) {
   std::optional<core::AxisOrder> meant;
   for (std::size_t axis = 0; axis < names.size(); ++axis) {
     const Meaning meaning = meaning_of(names[axis]);
     if (meaning == Meaning::unknown) continue;
+    if (meaning == Meaning::batch && axis == 0) continue;
+    if (meaning == Meaning::head_dim && axis + 1 == names.size()) continue;
+    const bool is_inner = (meaning == Meaning::rows || meaning == Meaning::heads) && (axis == 1 || axis == 2);
     const core::AxisOrder order =
         (axis == 1) == (meaning == Meaning::rows) ? core::AxisOrder::bshd : core::AxisOrder::bhsd;
-    if ((axis != 1 && axis != 2) || (meant && meant != order)) {
+    if (!is_inner || (meant && meant != order)) {
       fail(ErrorKind::failure,
            "{} names its axes ({}), expected (batch, sequence, heads, head_dim) or (batch, heads, sequence, head_dim)",
            where, fmt::join(names, ", "));
@@ -98,15 +103,18 @@ bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::Ax
 
 /// Call it if neither the run file nor the input file names the order of axes. Refuses tensors whose shapes suggest
 /// PyTorch's order (B, H, S, D): k or v fits q only in that order; or k has more heads than rows; or q has more heads
-/// than rows, and as many rows as k.
-void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset& v) {
+/// than rows, and as many rows as k. `any_queries`: the run file says (input.query_offset) that q may have more rows
+/// than k.
+void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset& v, bool any_queries) {
   constexpr const char* hint =
-      "axes are (batch, sequence, heads, head_dim); PyTorch's (B, H, S, D) needs transpose(1, 2), or input.axes: bhsd";
+      "axes are (batch, sequence, heads, head_dim); PyTorch's (B, H, S, D) needs transpose(1, 2), or input.axes: bhsd "
+      "(or input.axes: bshd if this is what you mean)";
   for (const FoundDataset* tensor : {&k, &v}) {
     const bool same_rows = tensor->extents[1] == q.rows();
-    for (const bool any_rows : {false, true}) {
+    const bool same_heads = k.extents[1] == v.extents[1];  // if the order is bhsd
+    for (const bool any_rows : {any_queries, true}) {
       if (fits(*tensor, tensor == &k, q.found, core::AxisOrder::bshd, any_rows) || (any_rows && same_rows)) break;
-      if (!fits(*tensor, tensor == &k, q.found, core::AxisOrder::bhsd, any_rows)) continue;
+      if (!same_heads || !fits(*tensor, tensor == &k, q.found, core::AxisOrder::bhsd, any_rows)) continue;
       fail(ErrorKind::failure, "{} has shape {}, which fits q {} with axes (batch, heads, sequence, head_dim) only: {}",
            tensor->where, tensor->shape_text(), q.found.shape_text(), hint);
     }
@@ -114,8 +122,8 @@ void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset
   const auto check_heads = [&](const FoundDataset& tensor) {
     const Index rows = tensor.extents[1], heads = tensor.extents[2];
     if (heads <= rows) return;
-    fail(ErrorKind::failure, "{} has shape {}: {} rows, {} heads? {} (or input.axes: bshd if this is what you mean)",
-         tensor.where, tensor.shape_text(), rows, heads, hint);
+    fail(ErrorKind::failure, "{} has shape {}: {} rows, {} heads? {}", tensor.where, tensor.shape_text(), rows, heads,
+         hint);
   };
   if (q.rows() == k.extents[1]) check_heads(q.found);
   check_heads(k);  // q with more or fewer rows than k is not checked: it may have many heads
@@ -206,7 +214,7 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
   if (const auto announced = announced_order(file, input, names)) {
     q.order = *announced;
   } else {
-    check_unannounced(q, k, v);
+    check_unannounced(q, k, v, input.query_offset.kind != pattern::QueryOffset::Kind::last);
   }
   check_against_q(k, q, k);
   check_against_q(v, q, k);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <cmath>
 #include <numbers>
 
 #include "annulus/kernels/backend_description.hpp"
@@ -53,10 +54,14 @@ Found check_precision(const Problem& problem, Use use) {
   return Objection{"compute.precision", reason + "; expected auto, float32 or float64"};
 }
 
+double largest_number(core::Precision precision) {
+  return precision == core::Precision::float64 ? DBL_MAX : double(FLT_MAX);
+}
+
 Found check_scale(const Problem& problem) {
   const bool is_double = problem.precision == core::Precision::float64;
   const double factor = problem.scale * std::numbers::log2e;  // the kernels multiply q by this
-  const double least = is_double ? DBL_MIN : double(FLT_MIN), most = is_double ? DBL_MAX : double(FLT_MAX);
+  const double least = is_double ? DBL_MIN : double(FLT_MIN), most = largest_number(problem.precision);
   if (factor >= least && factor <= most) return {};
   return Objection{
       "attention.scale",
@@ -192,6 +197,18 @@ std::optional<Objection> place_asked_queries(const QueryOffset& offset, Index co
         fmt::format("{}, q has {} rows and k {}: expected 0 to {}, auto or none", offset.row, count, keys, most));
   }
   place_queries(problem, is_last ? most : offset.row, count);
+  return {};
+}
+
+std::optional<Objection> check_sink(core::Precision precision, std::span<const double> logits) {
+  const double most = largest_number(precision) / std::numbers::log2e;  // the kernels multiply logits by log2(e)
+  for (std::size_t h = 0; h < logits.size(); ++h) {
+    if (logits[h] <= most) continue;
+    const std::string expected = std::isfinite(logits[h])
+                                     ? fmt::format("at most {:.3g} in precision {}", most, core::name_of(precision))
+                                     : "finite numbers, or -inf for a head without a sink";
+    return Objection{"input.sink", fmt::format("[{}] is {:g}, expected {}", h, logits[h], expected)};
+  }
   return {};
 }
 

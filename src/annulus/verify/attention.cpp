@@ -5,7 +5,7 @@
 #include <map>
 
 #include "annulus/core/tolerance.hpp"
-#include "annulus/store/input_file.hpp"
+#include "annulus/store/row_reading.hpp"
 #include "annulus/verify/gradients.hpp"
 #include "annulus/verify/verify.hpp"
 
@@ -15,14 +15,16 @@ bool Findings::good() const {
   return std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) { return verdict.good(); });
 }
 
-double allowed_forward(const VerifyInput& input, core::DType stored) {
+double allowed_forward(const VerifyInput& input, core::DType stored, double scores) {
   using core::forward_tolerance;
-  return std::max({forward_tolerance(input.type), forward_tolerance(input.precision), forward_tolerance(stored)});
+  return std::max(
+      {forward_tolerance(input.type), forward_tolerance(input.precision, scores), forward_tolerance(stored)});
 }
 
-double allowed_gradient(const VerifyInput& input, core::DType stored) {
+double allowed_gradient(const VerifyInput& input, core::DType stored, double scores) {
   using core::gradient_tolerance;
-  return std::max({gradient_tolerance(input.type), gradient_tolerance(input.precision), gradient_tolerance(stored)});
+  return std::max(
+      {gradient_tolerance(input.type), gradient_tolerance(input.precision, scores), gradient_tolerance(stored)});
 }
 
 namespace {
@@ -106,29 +108,35 @@ void compare_top(const VerifyInput& input, const ResultRows& result, const std::
   });
   Deviation &of_rows = all["top_rows"], &of_weights = all["top_weights"];
   for (std::size_t i = 0; i < rows.size(); ++i) {
+    of_weights.scores = std::max(of_weights.scores, score_size(input, rows[i].h, rows[i].lse));
     lists[i].compare(of_rows, of_weights, negligible(input), [&](std::size_t entry) {
       return input.index_text(rows[i].b, rows[i].x, rows[i].h, Index(entry));
     });
   }
+  of_rows.scores = of_weights.scores;
 }
 
 Numbers read_dsink(const store::InspectedFile& file, const comm::Communicator& comm) {
   const store::DatasetInfo& info = file.at("dsink");
   const core::Rectangle all{{0, info.extents.at(0)}, {0, 1}};
   std::vector<std::byte> numbers(std::size_t(all.count()) * bytes_of(info.type));
-  store::read_parts(file, {{"dsink", all, all, numbers.data()}}, comm);
+  comm::agree(comm, [&] {
+    store::read_part(file, {"dsink", all, all, numbers.data()}, store::Wanted::present_numbers);
+  });
   return to_double(numbers, info.type);
 }
 
-double tolerance_of(const std::string& dataset, const VerifyInput& input, const Sample& sample) {
-  const auto gradient = [&](const char* name) { return allowed_gradient(input, sample.stored(name, input.type)); };
-  if (dataset == "out" || dataset == "lse") return allowed_forward(input, sample.stored(dataset, input.type));
+double tolerance_of(const std::string& dataset, const VerifyInput& input, const Sample& sample, double scores) {
+  const auto gradient = [&](const char* name) {
+    return allowed_gradient(input, sample.stored(name, input.type), scores);
+  };
+  if (dataset == "out" || dataset == "lse") return allowed_forward(input, sample.stored(dataset, input.type), scores);
   // compare_dsink() reads `out` from the result, so the expected dsink is only as accurate as the stored `out`.
   if (dataset == "dsink") return std::max(gradient("dsink"), gradient("out"));
   if (dataset == "dq" || dataset == "dk" || dataset == "dv") return gradient(dataset.c_str());
   // Statistics are sums, and are never stored in 16 bits, whatever type the tensors have.
   const core::DType stored = sample.stored(dataset, core::type_of(input.precision));
-  return std::max(core::forward_tolerance(input.precision), core::forward_tolerance(stored));
+  return std::max(core::forward_tolerance(input.precision, scores), core::forward_tolerance(stored));
 }
 
 }  // namespace
@@ -171,7 +179,8 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   for (const char* name : {"out", "lse", "entropy", "top_rows", "top_weights", "dq", "dsink", "dk", "dv", "received"}) {
     const auto found = all.find(name);
     if (found == all.end()) continue;
-    findings.verdicts.push_back({name, tolerance_of(name, input, sample), found->second.merged(comm)});
+    const Deviation deviation = found->second.merged(comm);
+    findings.verdicts.push_back({name, tolerance_of(name, input, sample, deviation.scores), deviation});
   }
   if (!has_sums) return findings;
   const char* const names = !sums.gradients ? "received" : sums.received ? "dk, dv, received" : "dk, dv";

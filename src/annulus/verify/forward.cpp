@@ -84,20 +84,29 @@ Probability probability(const VerifyInput& input, Index h, Index query, Index p,
   return {double(times) * std::exp(score.value - lse), score.slope};
 }
 
+double score_size(const VerifyInput& input, Index h, double lse) {
+  if (std::isinf(lse)) return 0;
+  const double sink = input.pattern.sink.empty() ? 0 : std::exp(input.pattern.sink[std::size_t(h)] - lse);
+  return std::max(0.0, 1 - sink) * std::max(0.0, std::abs(lse) - std::log(double(input.shape.sequence)));
+}
+
 RowCheck::RowCheck(const VerifyInput& input, const ResultRows& result, StoredTensor tensor, Deviations& all)
     : input_(input),
       tensor_(entry_of(tensor)),
       rows_(result, std::string(tensor_.name)),
       deviation_(all[std::string(tensor_.name)]) {}
 
-void RowCheck::compare(Index b, Index x, Index h, std::span<const double> expected) {
+void RowCheck::compare(Index b, Index x, Index h, std::span<const double> expected, double scores,
+                       std::span<const double> squares) {
+  deviation_.scores = std::max(deviation_.scores, scores);
   using Entry = core::StoredTensorEntry;
   const Index heads = tensor_.heads == Entry::Heads::key ? input_.shape.kv_heads : input_.shape.heads;
   const double* const found = rows_.row(x).data() + (b * heads + h) * Index(expected.size());
   for (std::size_t d = 0; d < expected.size(); ++d) {
     const auto number = tensor_.numbers == Entry::Numbers::one ? std::nullopt : std::optional(Index(d));
-    deviation_.compare(found[d], expected[d],
-                       [&] { return input_.index_text(b, x, h, number, tensor_.rows == Entry::Rows::key); });
+    deviation_.compare(
+        found[d], expected[d], [&] { return input_.index_text(b, x, h, number, tensor_.rows == Entry::Rows::key); },
+        squares.empty() ? 0 : std::sqrt(squares[d]));
   }
 }
 
@@ -105,7 +114,7 @@ void compare_forward(const VerifyInput& input, const ResultRows& result, const s
                      bool has_entropy, Deviations& all) {
   RowCheck out(input, result, StoredTensor::out, all), lse(input, result, StoredTensor::lse, all);
   for (const QueryRow& row : rows) {
-    out.compare(row.b, row.x, row.h, row.out);
+    out.compare(row.b, row.x, row.h, row.out, score_size(input, row.h, row.lse));
     lse.compare(row.b, row.x, row.h, {&row.lse, 1});
   }
   if (!has_entropy) return;

@@ -42,6 +42,10 @@ struct Probability {
 Probability probability(const VerifyInput& input, Index h, Index query, Index p, std::span<const double> q,
                         std::span<const double> k, double lse);
 
+/// Returns how large the scores of a query's keys are, from the query's LSE: the LSE is at most ln S above the largest
+/// score. The size is multiplied by the weight of these keys, because a sink's weight does not change `out`.
+double score_size(const VerifyInput& input, Index h, double lse);
+
 /// The errors of a result's datasets, by the datasets' names.
 using Deviations = std::map<std::string, Deviation>;
 
@@ -51,8 +55,10 @@ class RowCheck {
  public:
   RowCheck(const VerifyInput& input, const ResultRows& result, core::StoredTensor tensor, Deviations& all);
 
-  /// `expected`: the recomputed numbers of one head of a row.
-  void compare(Index b, Index x, Index h, std::span<const double> expected);
+  /// `expected`: the recomputed numbers of one head of a row. `scores`: see Deviation. `squares`, if not empty: for
+  /// each number the sum of the squares of its terms.
+  void compare(Index b, Index x, Index h, std::span<const double> expected, double scores = 0,
+               std::span<const double> squares = {});
 
  private:
   const VerifyInput& input_;

@@ -123,6 +123,8 @@ void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval
   const Numbers q = input.rows(StoredTensor::q, chunk), dout = input.rows(StoredTensor::dout, chunk);
   const RowResults results = results_by(chunk);
   const Numbers delta = deltas(input, chunk, dout, results.out);
+  Numbers sizes;
+  for (const double lse : results.lse) sizes.push_back(score_size(input, Index(sizes.size()) % s.heads, lse));
   for (KeyRow& key : keys) {
     for (Index h = key.head * s.group(); h < (key.head + 1) * s.group(); ++h) {
       for (const Index x : rows_in(key.viewers[std::size_t(h % s.group())], chunk)) {
@@ -133,6 +135,7 @@ void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval
         key.dk.add(definition.scale * ds, definition.scale * ds_terms, query.q);
         key.dv.add(definition.output_scale * p, definition.output_scale * p, query.dout);
         key.received[std::size_t(h % s.group())] += p;
+        key.scores = std::max(key.scores, sizes[at]);
       }
     }
   }
@@ -225,7 +228,7 @@ void compare_dq(const VerifyInput& input, const ResultRows& result, const std::v
   const std::vector<Sums> expected = recompute_dq(input, queries);
   for (std::size_t i = 0; i < queries.size(); ++i) {
     const QueryRow& row = queries[i];
-    dq.compare(row.b, row.x, row.h, expected[i].values);
+    dq.compare(row.b, row.x, row.h, expected[i].values, score_size(input, row.h, row.lse), expected[i].squares);
   }
 }
 
@@ -234,6 +237,7 @@ Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, cons
   const Shape& s = input.shape;
   const auto heads = std::size_t(s.heads);
   Numbers sums(2 * heads);  // sums, and sums of the squares of the terms
+  Deviation dsink;
   comm::agree(comm, [&] {
     const Interval mine = core::even_part(input.queries, comm.size(), comm.rank());
     const Index step = read_steps(input, s.heads * s.dim_of_values()).rows;
@@ -243,14 +247,14 @@ Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, cons
       const Numbers delta = deltas(input, chunk, input.rows(StoredTensor::dout, chunk), result("out", chunk));
       for (std::size_t i = 0; i < lse.size(); ++i) {
         if (std::isinf(lse[i])) continue;
-        const double term = -std::exp(input.pattern.sink[i % heads] - lse[i]) * delta[i];
+        const double weight = std::exp(input.pattern.sink[i % heads] - lse[i]), term = -weight * delta[i];
+        dsink.scores = std::max(dsink.scores, weight * std::abs(lse[i]));
         sums[i % heads] += term;
         sums[heads + i % heads] += term * term;
       }
     }
   });
   comm.add_up(sums);
-  Deviation dsink;
   for (std::size_t h = 0; h < heads; ++h) {
     dsink.compare(
         found[h], sums[h], [&] { return fmt::format("[{}]", h); }, std::sqrt(sums[heads + h]));
@@ -270,10 +274,10 @@ void compare_keys(const VerifyInput& input, const ResultRows& result, const std:
     return {result("out", rows), result("lse", rows)};
   };
   for (const KeyRow& row : recompute_keys(input, keys, results, recompute ? recomputed_rows : input.queries, shown)) {
-    if (dk) dk->compare(row.b, row.p, row.head, row.dk.values);
-    if (dv) dv->compare(row.b, row.p, row.head, row.dv.values);
+    if (dk) dk->compare(row.b, row.p, row.head, row.dk.values, row.scores, row.dk.squares);
+    if (dv) dv->compare(row.b, row.p, row.head, row.dv.values, row.scores);
     for (Index i = 0; received && i < group; ++i) {
-      received->compare(row.b, row.p, row.head * group + i, {&row.received[std::size_t(i)], 1});
+      received->compare(row.b, row.p, row.head * group + i, {&row.received[std::size_t(i)], 1}, row.scores);
     }
   }
 }

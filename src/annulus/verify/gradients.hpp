@@ -33,8 +33,8 @@ RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& que
 RowResults recompute_results(const VerifyInput& input, Interval rows);
 
 /// Sums of vectors, and sums of the squares of the terms. The root of a sum of squares says how large the terms are,
-/// and so how large their rounding errors are, even if large terms cancel, as in gradients of a layer's weights. Only
-/// verify_layer() uses the squares.
+/// and so how large their rounding errors are, even if large terms cancel. Terms of dq and dk cancel if one key has
+/// nearly all the weight.
 struct Sums {
   Numbers values, squares;
 
@@ -52,7 +52,8 @@ struct KeyRow {
   std::vector<WantedRows> viewers;  ///< for each query head of the group: the queries that see p
   Numbers k, v;                     ///< (D), (Dv)
   Sums dk, dv;
-  Numbers received;  ///< the sum of P for each query head of the group
+  Numbers received;   ///< the sum of P for each query head of the group
+  double scores = 0;  ///< largest score_size() of the queries that see p
 };
 
 /// Computes dk, dv and received of the rows `keys` (ascending) in all batch entries and heads. `results` returns lse

@@ -34,6 +34,7 @@ using ShareShown = std::function<void(double share)>;
 struct Deviation {
   double error = 0;
   double reference = 0;
+  double scores = 0;  ///< largest score_size() of the rows that the numbers were made of
   std::string where;
 
   /// `index` returns the number's index as text, "[0, 7, 2, 5]"; it is a function because the text is rarely needed.
@@ -52,7 +53,7 @@ struct Deviation {
 
   /// The largest error and the largest `reference` of all ranks. Collective.
   Deviation merged(const comm::Communicator& comm) const {
-    Deviation all{comm.max(error), comm.max(reference), ""};
+    Deviation all{comm.max(error), comm.max(reference), comm.max(scores), ""};
     for (const std::string& index : comm.gather_all(error == all.error ? where : std::string())) {
       if (all.where.empty()) all.where = index;
     }

@@ -50,6 +50,7 @@ class Comparison {
         if (sample_.progress) sample_.progress(sample_.gradients ? share / 2 : share, "y");
       });
     });
+    for (const QueryRow& row : queries_) y_.scores = std::max(y_.scores, score_size(input_, row.h, row.lse));
     if (whole_) gather_results();
     comm::agree(comm_, [&] {
       if (dx_) recompute_gradients();
@@ -61,19 +62,22 @@ class Comparison {
       }
     });
     const core::DType stored = sample_.stored("y", input_.type);
-    const double derived = allowed_gradient(input_, stored);
+    const Deviation y = y_.merged(comm_);
     Findings findings;
+    const auto add_gradient = [&](const std::string& name, const Deviation& found) {
+      findings.verdicts.push_back({name, allowed_gradient(input_, stored, found.scores), found});
+    };
     findings.scope =
         fmt::format("the layer's definition in float64: {} of {} rows", rows_.size(), input_.shape.sequence);
-    findings.verdicts = {{"y", allowed_forward(input_, stored), y_.merged(comm_)}};
+    findings.verdicts = {{"y", allowed_forward(input_, stored, y.scores), y}};
     if (!sample_.gradients) return findings;
     if (dx_) {
-      findings.verdicts.push_back({"dx", derived, found_dx_.merged(comm_)});
+      add_gradient("dx", found_dx_.merged(comm_));
     } else {
       findings.notes.push_back("dx    not checked: too many queries see these rows to recompute them all");
     }
     for (const Weight w : layer::all_weights) {
-      if (whole_ && input_.problem().has(w)) findings.verdicts.push_back({dataset_of(w), derived, compare_weight(w)});
+      if (whole_ && input_.problem().has(w)) add_gradient(dataset_of(w), compare_weight(w));
     }
     if (!whole_) {
       findings.notes.push_back(
@@ -118,6 +122,8 @@ class Comparison {
       return whole_ ? known_results(rows) : recompute_results(input_, rows);
     };
     keys_ = recompute_keys(input_, mine_, results, recomputed_rows);
+    found_dx_.scores = y_.scores;
+    for (const KeyRow& key : keys_) found_dx_.scores = std::max(found_dx_.scores, key.scores);
   }
 
   /// Compares consecutive rows. The first row is mine_[first]. If everything is checked, adds up gradients of weights.
@@ -219,6 +225,7 @@ class Comparison {
         store::read_part(*sample_.file, {dataset_of(w), all, all, host.data()}, store::Wanted::any_numbers);
     });
     Deviation deviation;
+    deviation.scores = found_dx_.scores;
     const Numbers found = comm_.is_root() ? to_double(host, type) : Numbers();
     for (std::size_t i = 0; i < found.size(); ++i) {
       const auto index = [&] {

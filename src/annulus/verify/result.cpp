@@ -10,15 +10,6 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-/// Reads the run file that a result was made with.
-runfile::RunFile settings_of_result(const std::string& file) {
-  try {
-    return runfile::parse_run_file(store::read_text_dataset(file, "/run/settings"), file + ":/run/settings", {});
-  } catch (const std::exception& error) {  // says that `file` is wrong, not the user's run file
-    fail(ErrorKind::failure, "{}: is no result of `annulus run`: {}", file, error.what());
-  }
-}
-
 bool has_losses(const std::string& file) {
   try {
     store::look_at_dataset(file, "loss");
@@ -46,6 +37,14 @@ void check_result(const runfile::RunFile& run, const std::vector<store::TensorSp
 }
 
 }  // namespace
+
+runfile::RunFile settings_of_result(const std::string& file) {
+  try {
+    return runfile::parse_run_file(store::read_text_dataset(file, "/run/settings"), file + ":/run/settings", {});
+  } catch (const std::exception& error) {  // says that `file` is wrong, not the user's run file
+    fail(ErrorKind::failure, "{}: is no result of `annulus run`: {}", file, error.what());
+  }
+}
 
 store::InspectedFile inspected_file(const std::string& path, const store::FileState& identity,
                                     const std::vector<store::TensorSpec>& datasets) {

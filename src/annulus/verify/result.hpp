@@ -9,6 +9,9 @@
 
 namespace annulus::verify {
 
+/// Reads the run file that a result was made with. Local. Throws Error(failure) if the file is no result.
+runfile::RunFile settings_of_result(const std::string& file);
+
 /// Describes a file with these datasets, for reading.
 store::InspectedFile inspected_file(const std::string& path, const store::FileState& identity,
                                     const std::vector<store::TensorSpec>& datasets);

@@ -1,9 +1,12 @@
 """The command line: annulus-tools, or python -m annulus."""
+import shlex
 import signal
 import sys
 
 from annulus.commands import parser
 from annulus.errors import AnnulusError
+
+OF_THE_PROGRAM = ("run", "verify", "plan", "bench", "generate", "train", "info", "list")  # verbs, but not ours
 
 
 def main(arguments=None):
@@ -14,6 +17,11 @@ def main(arguments=None):
     for stream in (sys.stdout, sys.stderr):  # file names may have characters that the terminal's encoding lacks
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] in OF_THE_PROGRAM:
+        print(f"annulus-tools: error: {arguments[0]} is a verb of the program annulus, expected: annulus "
+              f"{shlex.join(arguments)}", file=sys.stderr)
+        return 2
     options = parser().parse_args(arguments)
     try:
         options.act(options)

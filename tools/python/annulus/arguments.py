@@ -30,25 +30,30 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
 
 
-def checked(called=None, /, around_checks=None, **kinds):
+def checked(called=None, /, around_checks=None, more=(), unlisted=(), **kinds):
     """A decorator that checks the arguments of a function with these kinds. It does not check defaults. `called` is
     the name of the function in messages, if users know it by another name than its own. The checks are made inside
-    around_checks(arguments), a context manager, if it is given; arguments is {name: value} of what the caller gave."""
+    around_checks(arguments), a context manager, if it is given; arguments is {name: value} of what the caller gave. A
+    function with **words takes only the names `more` in it, and those of `unlisted`, which it refuses itself."""
     def around(function):
         signature = inspect.signature(function)
         names = [name for name, one in signature.parameters.items()
                  if one.kind not in _VARIADIC and name not in ("self", "cls")]
         if set(names) != set(kinds):
             raise TypeError(f"{function.__qualname__}: kinds of {sorted(kinds)}, parameters {sorted(names)}")
+        listed_names = [*names, *(name for name in more if name not in (*names, *unlisted))]
 
         @functools.wraps(function)
         def call(*given, **words):
             with around_checks(dict(zip(names, given)) | words) if around_checks else contextlib.nullcontext():
                 try:
                     bound = signature.bind(*given, **words)
+                    for name in words:
+                        if name not in listed_names and name not in unlisted:
+                            raise TypeError(f"got an unexpected keyword argument {name!r}")
                 except TypeError as problem:
                     raise AnnulusError(f"{called or function.__name__}: {one_line(problem)}, expected "
-                                       f"{', '.join(names) or 'no arguments'}") from None
+                                       f"{', '.join(listed_names) or 'no arguments'}") from None
                 for name, value in bound.arguments.items():
                     if name in kinds:
                         bound.arguments[name] = kinds[name](value, name)
@@ -102,6 +107,14 @@ def _plain(value, name):
         return value.item() if value.shape == () else value
     except Exception:  # not an array, a tensor of device `meta`, or a value that JAX traces
         return value
+
+
+def as_array(value):
+    """np.asarray(value), also for tensors of PyTorch that NumPy does not read: bfloat16, or with the negative bit."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor) and value.is_floating_point():
+        return value.detach().cpu().double().resolve_neg().numpy()
+    return np.asarray(value)
 
 
 def anything(value, _name):
@@ -243,9 +256,10 @@ def array(expected="an array of numbers", kinds="fiu"):
     """A NumPy array of numbers; with kinds="iu": of whole numbers."""
     def kind(value, name):
         refuse_masked(value, name)
+        refuse_gradients(value, name, "numbers, or .detach()")
         try:
-            made = np.asarray(value)
-        except Exception:  # ragged lists; tensors on a device, or with gradients
+            made = as_array(value)
+        except Exception:  # ragged lists; tensors whose numbers are not in memory
             made = None
         if made is None or made.dtype.kind not in kinds:
             raise wrong(value, name, expected)

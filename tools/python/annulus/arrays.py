@@ -85,8 +85,8 @@ def _of_torch(tensor, name):
     if tensor.device.type != "cpu":
         raise AnnulusError(f"{name} is on {tensor.device}; this build of annulus computes on the CPU, expected {name}.cpu()")
     if tensor.requires_grad and torch.is_grad_enabled():
-        raise AnnulusError(f"{name} requires gradients, which annulus.torch.dilated_attention has; here expected {name}.detach(), "
-                           "or torch.no_grad()")
+        raise AnnulusError(f"{name} requires gradients, which annulus.torch.dilated_attention computes; expected "
+                           f"{name}.detach(), or torch.no_grad()")
     kind = _known(str(tensor.dtype).removeprefix("torch."), name)
     try:
         tensor = tensor.detach().resolve_conj().resolve_neg()

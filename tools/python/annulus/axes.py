@@ -5,6 +5,7 @@ from annulus.errors import AnnulusError
 NAMES = {"bshd": ("batch", "sequence", "head", "dim"), "bhsd": ("batch", "head", "sequence", "dim")}
 ROWS = ("s", "t", "l", "time", "row", "rows", "tokens", "position", "length", "query")
 HEADS = ("h", "hkv", "nh", "head", "heads", "num_heads", "n_heads", "kv_heads", "kv_head", "num_kv_heads")
+OUTER = {"b": "batch", "batch": "batch", "d": "dim", "dim": "dim", "head_dim": "dim"}  # the first axis, and the last
 HEAD_DIM_MOST = 576
 OF_KEYS = ("k", "v", "dk", "dv")
 OF_VALUES = ("v", "dout", "out", "dv")
@@ -14,7 +15,7 @@ def _meaning(name):
     name = name.lower()
     if name.startswith("seq") or name in ROWS:
         return "sequence"
-    return "head" if name in HEADS else None
+    return "head" if name in HEADS else OUTER.get(name)
 
 
 def order_of(axes, where):
@@ -22,10 +23,10 @@ def order_of(axes, where):
     same rules. Raises AnnulusError, which begins with `where`, if the names mean neither order."""
     meant = None
     for axis, meaning in enumerate(map(_meaning, axes)):
-        if meaning is None:
+        if meaning is None or (meaning, axis) in (("batch", 0), ("dim", len(axes) - 1)):
             continue
         order = "bshd" if (axis == 1) == (meaning == "sequence") else "bhsd"
-        if axis not in (1, 2) or meant not in (None, order):
+        if meaning in ("batch", "dim") or axis not in (1, 2) or meant not in (None, order):
             raise AnnulusError(f"{where}: names its axes ({', '.join(axes)}); expected (batch, sequence, head, dim) or "
                                "(batch, head, sequence, dim)")
         meant = order

@@ -10,7 +10,7 @@ from annulus.arrays import TYPES, as_kind_of, as_numpy
 from annulus.axes import refuse_unnamed
 from annulus.communicators import core_communicator, gathered, mpi_of
 from annulus.errors import AnnulusError
-from annulus.options import WORDS, coordinate_list, settings_of, without_trivial_lengths
+from annulus.options import WORDS, coordinate_list, lse_type_of, settings_of, sum_type_of, without_trivial_lengths
 from annulus.plans import INT_MOST, Plan
 from annulus.processors import THREADS, thread_arguments
 
@@ -149,15 +149,6 @@ class Part(NamedTuple):
     def of(self, arrays):
         """This part's entries of arrays (B, rows, ...), given by name; None stays None."""
         return {name: None if array is None else array[self.entries] for name, array in arrays.items()}
-
-
-def lse_type_of(kind):
-    return "float64" if kind == "float64" else "float32"
-
-
-def sum_type_of(kind, settings):
-    """Type of the core's sums, and of the normalizers that it keeps for the backward pass."""
-    return "float64" if "float64" in (kind, settings.precision) else "float32"
 
 
 class Call:
@@ -379,12 +370,14 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
 
 
 @checked(sequence=whole(1), heads=whole(1), head_dim=whole(1), ranks=whole(1, INT_MOST), batch=whole(1),
-         kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)), value_dim=optional(whole(1)))
+         kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)), value_dim=optional(whole(1)),
+         more=WORDS)
 def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, value_dim=None,
          **words):
     """What attention(**words) of arrays (B, S, H, D) would do on `ranks` ranks. Computes no attention. With lengths and
     query_offset='none' it counts all keys, as if all existed.
 
+    words : arguments of attention(), but not sink, axes, comm, progress and threads.
     queries : number of rows of q; None: the same as `sequence`, the rows of k.
     value_dim : head size of v and out; None: head_dim.
 
@@ -395,4 +388,10 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
     if settings.query_offset == "none":  # which rank has which rows does not depend on lengths of k
         settings = settings._replace(lengths=())
     extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence, value_dim or head_dim)
-    return Plan(core_plan(extents, type, settings, ranks, False), sequence, queries or sequence, bool(settings.lengths))
+    return _plan_for_caller(extents, type, settings, ranks)
+
+
+def _plan_for_caller(*made_of):
+    """The Plan of these arguments of core_plan(). A copied or unpickled Plan is made anew by this function."""
+    extents, _, settings, _ = made_of
+    return Plan(core_plan(*made_of, False), extents[5], extents[1], bool(settings.lengths), (_plan_for_caller, made_of))

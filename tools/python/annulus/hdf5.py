@@ -1,6 +1,9 @@
 """HDF5 as annulus writes it: 16-bit floats with an exponent of 8 bits are bfloat16, and axes have names."""
 import contextlib
+import itertools
+import math
 import os
+import re
 
 import h5py
 import numpy as np
@@ -109,7 +112,111 @@ def read(dataset, index):
                            "which HDF5_PLUGIN_PATH names") from None
     with understood(dataset.file.filename):
         packing.refuse_missing(where, dataset.attrs, numbers, element)
+        if _fill(dataset) == packing.NETCDF_FILL:
+            packing.refuse_netcdf_fill(where, numbers, element)
     return numbers
+
+
+def _fill(dataset):
+    """What HDF5 returns in place of a number that was never written; None if it leaves memory as it was."""
+    made = dataset.id.get_create_plist()
+    if made.fill_value_defined() == h5py.h5d.FILL_VALUE_UNDEFINED or made.get_fill_time() == h5py.h5d.FILL_TIME_NEVER:
+        return None
+    return float(dataset.fillvalue) if dataset.dtype.kind in "fiu" else 0
+
+
+def check_written(dataset, where, above=()):
+    """Raises AnnulusError, which begins with `where`, if HDF5 would return fill values for numbers of the dataset or of
+    its sources, because they were never written or their file is missing. If only chunks are missing, or sources of a
+    virtual dataset, and the fill value is 0, this is a warning. The program follows the same rules."""
+    if dataset.size == 0:
+        return
+    made = dataset.id.get_create_plist()
+    if made.get_layout() == h5py.h5d.VIRTUAL:
+        _check_sources(dataset, where, above)
+        lacks, total = dataset.size - _mapped(dataset, made), dataset.size
+        if lacks > 0:
+            packing.report_gaps(f"{where} has no source for {lacks} of its {total} numbers", _fill(dataset))
+    elif made.get_external_count():
+        _check_raw(dataset, made, where)
+    elif made.get_layout() != h5py.h5d.COMPACT and dataset.id.get_storage_size() == 0:
+        raise AnnulusError(f"{where} was never written; expected a dataset with numbers")
+    elif dataset.chunks:
+        total = math.prod(-(-extent // chunk) for extent, chunk in zip(dataset.shape, dataset.chunks))
+        if (lacks := total - dataset.id.get_num_chunks()) > 0:
+            packing.report_gaps(f"{where} lacks {lacks} of its {total} chunks (never written)", _fill(dataset))
+
+
+def _check_raw(dataset, made, where):
+    prefix, left = os.fsdecode(dataset.id.get_access_plist().get_efile_prefix()), dataset.id.get_storage_size()
+    for i in range(made.get_external_count()):
+        name, begin, size = made.get_external(i)
+        used = min(size, left)
+        left -= used
+        place = os.path.join(prefix, os.fsdecode(name))
+        if used and not os.path.isfile(place):
+            raise AnnulusError(f"{where}: its numbers are in {place}, which does not exist; expected this file")
+        if used and os.path.getsize(place) < begin + used:
+            raise AnnulusError(f"{where}: its numbers are in {place}, which has {os.path.getsize(place)} bytes; expected "
+                               f"at least {begin + used}")
+
+
+def _mapped(dataset, made):
+    """The numbers of a virtual dataset for which it names a source."""
+    parts = []
+    for i in range(made.get_virtual_count()):
+        part = made.get_virtual_vspace(i)
+        if part.get_select_type() in (h5py.h5s.SEL_ALL, h5py.h5s.SEL_POINTS):
+            return dataset.size
+        if part.get_select_npoints() in (-1, h5py.h5s.UNLIMITED):  # takes the part of it that is inside the extents
+            start, stride, count, block = part.get_regular_hyperslab()
+            part = h5py.h5s.create_simple(dataset.shape)
+            part.select_hyperslab((0,) * dataset.ndim, (1,) * dataset.ndim, block=dataset.shape)
+            part.select_hyperslab(start, count, stride, block, op=h5py.h5s.SELECT_AND)
+        if part.get_select_type() == h5py.h5s.SEL_HYPERSLABS:
+            parts.append(part)
+    while len(parts) > 1:  # united in pairs: one by one, 10,000 parts take seconds
+        for one, other in zip(parts[::2], parts[1::2]):
+            one.modify_select(other, h5py.h5s.SELECT_OR)
+        parts = parts[::2]
+    return parts[0].get_select_npoints() if parts else 0
+
+
+def _name_of_block(pattern, block):
+    """HDF5 replaces %b by a block's number in the names of a virtual dataset's sources, and %% by %."""
+    return re.sub("%([b%])", lambda found: str(block) if found[1] == "b" else "%", pattern)
+
+
+def _source_file(named, holder, prefix):
+    """The file that HDF5 finds for the name of a source; None if there is none."""
+    if named == ".":
+        return holder
+    folders = [prefix] * bool(prefix) + [os.path.dirname(holder), "", os.path.dirname(os.path.realpath(holder))]
+    last = os.path.basename(named) if os.path.isabs(named) else named
+    places = [named] * os.path.isabs(named) + [os.path.join(folder, last) for folder in folders]
+    return next(filter(os.path.isfile, places), None)
+
+
+def _check_sources(dataset, where, above):
+    holder = dataset.file.filename
+    above = (*above, (os.path.realpath(holder), dataset.name))
+    if len(above) > 64 or above[-1] in above[:-1]:
+        raise AnnulusError(f"{where} is virtual, and made of itself or in more than 64 levels; expected other sources")
+    prefix = os.fsdecode(dataset.id.get_access_plist().get_virtual_prefix())
+    for files, names in {(one.file_name, one.dset_name) for one in dataset.virtual_sources()}:
+        for block in itertools.count():
+            named, name = _name_of_block(files, block), _name_of_block(names, block)
+            place = _source_file(named, holder, prefix)
+            with opened(place) if place else contextlib.nullcontext({}) as file:
+                source = file.get(name)
+                if source is None and block > 0:
+                    break  # HDF5 ends the virtual dataset before the first block that it does not find
+                if source is None:
+                    raise AnnulusError(f"{where} is made of dataset {name} of {place or named}, which does not exist; "
+                                       "expected all sources of a virtual dataset")
+                check_written(source, f"{where} is made of dataset {name} of {place}, which", above)
+            if (named, name) == (_name_of_block(files, block + 1), _name_of_block(names, block + 1)):
+                break
 
 
 def create(group, name, shape, element):

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annulus.arguments import (anything, checked, choice, flag, is_text, listed, number, optional, refuse_gradients,
-                               refuse_masked, shown, text, whole, wrong)
+from annulus.arguments import (anything, as_array, checked, choice, flag, is_text, listed, number, optional,
+                               refuse_gradients, refuse_masked, shown, text, whole, wrong)
 from annulus.errors import AnnulusError, one_line
 
 STATISTICS = ("entropy", "received", "top")
@@ -113,9 +113,9 @@ def coordinates(value, name):
     refuse_masked(value, name)
     refuse_gradients(value, name, "numbers, or .detach()")
     try:
-        given = np.asarray(value)
+        given = as_array(value)
         numbers = np.empty((0, 2)) if given.dtype.kind in "bcSUmM" else np.asarray(given, np.float64)
-    except Exception as problem:  # not numbers, an endless iterator, numbers too large for float64, bfloat16
+    except Exception as problem:  # not numbers, an endless iterator, numbers too large for float64
         why = f" ({one_line(problem)})" if hasattr(value, "dtype") else ""
         raise AnnulusError(f"{name} is {shown(value)}{why}, expected an array (S, 2) of numbers") from None
     if given.dtype.kind in "bcSUmM":  # NumPy would convert these to numbers
@@ -163,6 +163,15 @@ def lengths_of_mask(mask, name, rows_are="rows", first=0):
                                "masked ones among them, expected padding at the ends alone")
         pairs.append(pair)
     return tuple(pairs)
+
+
+def lse_type_of(kind):
+    return "float64" if kind == "float64" else "float32"
+
+
+def sum_type_of(kind, settings):
+    """Type of the core's sums, and of the normalizers that it keeps for the backward pass; `kind` is the type of q."""
+    return "float64" if (kind if settings.precision == "auto" else settings.precision) == "float64" else "float32"
 
 
 def without_trivial_lengths(settings, batch, rows):

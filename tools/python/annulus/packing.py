@@ -5,7 +5,11 @@
 
 annulus computes with the numbers as they are stored. So it refuses a dataset with such attributes, unless they change
 nothing: a fill value that does not occur in the numbers that are read, or a scale of 1 with an offset of 0.
+
+Numbers that were never written have no attribute: report_gaps() and refuse_netcdf_fill() say what HDF5 and Zarr read.
 """
+import sys
+
 import numpy as np
 
 from annulus import elements
@@ -13,6 +17,7 @@ from annulus.errors import AnnulusError
 
 PACKED = {"scale_factor": 1, "add_offset": 0}  # with the values that change nothing
 FILLS = ("_FillValue", "missing_value")
+NETCDF_FILL = float.fromhex("0x1.ep+122")  # what netCDF reads for floats that were never written; float32 can hold it
 
 
 def refuse_packed(where, attributes):
@@ -29,6 +34,21 @@ def refuse_missing(where, attributes, numbers, element):
             if (count := _occurrences(fill, numbers, element)):
                 raise AnnulusError(f"{where}: {count} of the {numbers.size:,} entries read are {_shown(fill)}, which "
                                    f"attribute {name} calls missing; expected numbers everywhere")
+
+
+def refuse_netcdf_fill(where, numbers, element):
+    if (count := _occurrences(NETCDF_FILL, numbers, element)):
+        raise AnnulusError(f"{where}: {count} of the {numbers.size:,} entries read are {NETCDF_FILL}, which netCDF reads "
+                           "for numbers that were never written; expected numbers everywhere")
+
+
+def report_gaps(gaps, fill):
+    """Warns of numbers that were never written if they are read as 0. Raises AnnulusError if they are read as another
+    `fill`, or, if it is None, as whatever is in memory. `gaps` says which tensor lacks what."""
+    if fill != 0:
+        raise AnnulusError(f"{gaps}; they are read as {'whatever is in memory' if fill is None else fill}; expected a "
+                           "tensor that is written completely")
+    print(f"annulus-tools: warning: {gaps}; they are read as 0", file=sys.stderr)
 
 
 def _occurrences(fill, numbers, element):

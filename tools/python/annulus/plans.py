@@ -16,8 +16,13 @@ def _of_one_entry(rows, count):
 class Plan:
     """Which rank holds which rows, and what ranks receive; annulus.plan() makes it."""
 
-    def __init__(self, made, sequence, queries, has_lengths=False):
+    def __init__(self, made, sequence, queries, has_lengths, made_by):
         self._made, self._sequence, self._queries, self._has_lengths = made, sequence, queries, has_lengths
+        self._made_by = made_by  # a function and its arguments
+
+    def __reduce__(self):
+        """For copy and pickle, which cannot copy the core's object."""
+        return self._made_by
 
     def _for_caller(self, text):
         """With lengths the rows of all entries lie end to end, and each rank has the same interval of each entry. For

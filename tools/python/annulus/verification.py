@@ -7,10 +7,11 @@ from annulus.arguments import anything, checked, listed, optional, whole
 from annulus.arrays import as_numpy
 from annulus.calls import ORDER, Call, _core, canonical_shape
 from annulus.errors import AnnulusError
-from annulus.options import settings_of
+from annulus.options import WORDS, settings_of
 
 
-@checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows", ordered=False)), axes=ORDER, sink=anything)
+@checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows", ordered=False)),
+         axes=ORDER, sink=anything, more=WORDS)
 def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
     """attention() by its definition, in float64, for all rows or for the given ones. Slow: computes one row at a time.
 
@@ -62,7 +63,8 @@ def _doubles(array, name):
     return numbers.astype(np.float64)
 
 
-@checked(**dict.fromkeys(("q", "k", "v", "out", "lse"), anything), rows=whole(1), axes=ORDER)
+@checked(**dict.fromkeys(("q", "k", "v", "out", "lse"), anything), rows=whole(1), axes=ORDER,
+         more=(*WORDS, "sink"))
 def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
     """Compares out and lse of attention(q, k, v, **words) with the definition, in `rows` rows spread over the sequence.
 

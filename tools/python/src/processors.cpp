@@ -89,7 +89,7 @@ Processors processors_of_this_process() {
   }
   if (!chosen.numbers.empty()) return chosen;
   Set mine;
-  if (sched_getaffinity(0, mine.bytes(), mine.set()) != 0) return {{}, "nobody: the kernel tells no affinity"};
+  if (sched_getaffinity(0, mine.bytes(), mine.set()) != 0) return {{}, "unknown: the kernel gave no affinity"};
   for (int i = 0; i < mine.most(); ++i) {
     if (CPU_ISSET_S(std::size_t(i), mine.bytes(), mine.set())) chosen.numbers.push_back(i);
   }

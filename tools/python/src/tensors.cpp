@@ -12,7 +12,7 @@ DType type_of(nb::dlpack::dtype type, const char* name) {
   if (type == nb::dtype<float>()) return DType::float32;
   if (type == nb::dtype<std::uint16_t>()) return DType::bfloat16;
   if (type.code == std::uint8_t(nb::dlpack::dtype_code::Float) && type.bits == 16) return DType::float16;
-  throw core::Error(core::ErrorKind::usage, std::string(name) + ": its numbers are of no type of tensors");
+  throw core::Error(core::ErrorKind::usage, std::string(name) + " has numbers of a type that tensors cannot have");
 }
 
 template <class Array>

@@ -27,7 +27,7 @@ namespace annulus::python {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto ear = std::chrono::milliseconds(100);  // from one check for Ctrl-C, or call of progress, to the next
+constexpr auto interval = std::chrono::milliseconds(100);  // between two checks for Ctrl-C, or two calls of progress
 constexpr auto most_at_the_end = std::chrono::seconds(10);
 
 /// Thrown to end a computation when its caller has stopped waiting, or progress has raised. It never reaches a caller.
@@ -76,7 +76,7 @@ class Worker {
   void run(Job& job) {
     std::unique_lock<std::mutex> lock(mutex_);
     std::optional<nb::python_error> interrupt;
-    while (!changed_.wait_for(lock, ear, [&] { return job_ == nullptr || closing_; })) {  // one job at a time
+    while (!changed_.wait_for(lock, interval, [&] { return job_ == nullptr || closing_; })) {  // one job at a time
       lock.unlock();  // the GIL may be held by a thread that waits for the lock
       if (has_signal(interrupt)) {
         const nb::gil_scoped_acquire gil;
@@ -88,7 +88,7 @@ class Worker {
     start(job.threads);
     job_ = &job;
     changed_.notify_all();
-    while (!changed_.wait_for(lock, ear, [&] { return job.done; })) {
+    while (!changed_.wait_for(lock, interval, [&] { return job.done; })) {
       if (closing_) continue;
       lock.unlock();  // the GIL may be held by a thread that waits for the lock
       const bool stop = !interrupt && has_signal(interrupt);
@@ -146,7 +146,7 @@ class Worker {
       throw Error(
           ErrorKind::failure,
           "this process was forked from one that had computed with annulus already, and threads do not survive a "
-          "fork: start it with the method 'spawn' or 'forkserver', or compute in it alone");
+          "fork: start it with the method 'spawn' or 'forkserver', or compute in this process only");
     }
     std::unique_lock<std::mutex> lock(mutex_);
     if (closing_ && closer_ == std::this_thread::get_id())
@@ -250,10 +250,10 @@ class Worker {
   }
 
   void do_one(Job& job) {
-    Clock::time_point next = Clock::now() + ear;
+    Clock::time_point next = Clock::now() + interval;
     const Progress progress = [&](double share, const std::string& where) {
       if (share < 1 && Clock::now() < next) return;
-      next = Clock::now() + ear;
+      next = Clock::now() + interval;
       {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (job.ended) throw Ended();

@@ -1,6 +1,4 @@
 """The second script of docs/process-groups.md; test_process_groups.py runs it on one to four ranks."""
-import os
-
 import torch
 import torch.distributed as dist
 from mpi4py import MPI
@@ -11,8 +9,11 @@ import annulus
 from annulus.torch import scaled_dot_product_attention
 
 ROWS, HEADS, DIM = 3072, 8, 64
-ranks = MPI.COMM_WORLD.size                                    # mpirun or srun started them
-dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/ranks", rank=MPI.COMM_WORLD.rank, world_size=ranks)
+world, ranks = MPI.COMM_WORLD, MPI.COMM_WORLD.size             # mpirun or srun started them
+store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False) if world.rank == 0 else None
+host, port = world.bcast((MPI.Get_processor_name(), store.port) if store else None)
+store = store or dist.TCPStore(host, port, is_master=False)
+dist.init_process_group("gloo", store=store, rank=world.rank, world_size=ranks)
 mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("cp",))
 group = mesh.get_group("cp")
 

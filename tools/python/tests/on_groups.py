@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
+import transformers
 from definition import composed, often, pattern_of
 from mpi4py import MPI
 from torch.distributed.device_mesh import init_device_mesh
@@ -17,7 +18,7 @@ from torch.distributed.tensor.experimental import context_parallel
 
 import annulus
 from annulus.communicators import mpi_of
-from annulus.torch import communicator_name, dilated_attention
+from annulus.torch import communicator_name, dilated_attention, register
 
 comm = MPI.COMM_WORLD
 SIZE, RANK = comm.size, comm.size - 1 - comm.rank
@@ -106,6 +107,29 @@ def compiled_with_a_name():
         torch.compiler.reset()
         check(WORLD, torch.compile(lambda *x, comm, **words: dilated_attention(*x, comm=comm, **words), fullgraph=True,
                                    backend=backend), comm=name)
+
+
+def models_of_transformers():
+    """A causal model, one with a window and one that is not causal; each rank has its rows of the text."""
+    sizes = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "num_key_value_heads": 2}
+    text = torch.randint(0, 50, (2, ROWS), generator=torch.Generator().manual_seed(1))
+    mine = torch.from_numpy(annulus.plan(ROWS, HEADS, 8, ranks=SIZE).row_numbers(RANK))
+    words = {"input_ids": text[:, mine], "position_ids": mine.expand(2, -1)}
+    torch.cuda.is_current_stream_capturing = lambda: False  # as in test_transformers.py
+    register(comm=WORLD, threads=1)
+    for kind, more in ((transformers.LlamaModel, {"use_cache": False}),
+                       (transformers.MistralModel, {"use_cache": False, "sliding_window": 7}),
+                       (transformers.BertModel, {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0})):
+        torch.manual_seed(0)
+        model = kind(kind.config_class(**sizes, **more)).double()
+        model.set_attn_implementation("sdpa")
+        expected = model(text).last_hidden_state[:, mine]
+        model.set_attn_implementation("annulus")
+        assert (model(**words).last_hidden_state - expected).abs().max() < 1e-10, kind
+        mask = torch.ones(2, len(mine), dtype=torch.long)
+        mask[1, -1] = RANK < SIZE - 1
+        assert "attention_mask has padding" in said_by(model, attention_mask=mask, **words), kind
 
 
 def transformed_by_torch_func():
@@ -228,7 +252,8 @@ def redistribution_refused():
     assert said == (found if SIZE == 1 else f"rank {SIZE - 1}: {found}"), said
 
 
-for test in (a_group_of_all_ranks, subgroups, names, compiled_with_a_name, transformed_by_torch_func, distributed_tensors,
+for test in (a_group_of_all_ranks, subgroups, names, compiled_with_a_name, models_of_transformers,
+             transformed_by_torch_func, distributed_tensors,
              the_rows_of_context_parallel, redistributed, redistributed_with_gradients,
              redistribution_of_tangents_and_in_transforms_is_refused, redistribution_refused):
     test()

@@ -1,4 +1,6 @@
 """convert: which tensors of an input are written, found by which names, and what several sources become together."""
+import os
+
 import h5py
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from conftest import program, tools
 from test_conversion import arrays, qkv
 
 import annulus
+from annulus import tensors
 from annulus.errors import AnnulusError
 
 
@@ -113,6 +116,86 @@ def test_orders_that_contradict_each_other_are_refused(tmp_path):
     with pytest.raises(AnnulusError, match="expected the order of q.*--to-axes"):
         annulus.convert(tmp_path / "square.h5", tmp_path / "no.h5")
     annulus.convert(tmp_path / "square.h5", tmp_path / "made.h5", to_axes="bshd")
+
+
+@pytest.mark.parametrize("names", ["dim sequence head batch", "x y z B", "head_dim y z x"])
+def test_the_batch_is_first_and_the_head_size_last(tmp_path, names):
+    named_axes(tmp_path / "fortran.h5", attribute(names))
+    with pytest.raises(AnnulusError, match=rf"names its axes \({', '.join(names.split())}\); expected \(batch, seq"):
+        annulus.convert(tmp_path / "fortran.h5", tmp_path / "no.h5")
+
+
+def virtual(file, source, rows=6, **more):
+    """Makes v of which the first rows are those of a dataset of another file."""
+    layout = h5py.VirtualLayout((1, 6, 2, 4), "f4")
+    layout[:, :rows] = h5py.VirtualSource(source, "v", shape=(1, rows, 2, 4))
+    file.create_virtual_dataset("v", layout, **more)
+
+
+def partly(file, rows=4, name="v", **more):
+    """Makes a tensor of 6 chunks, and writes some of them."""
+    file.create_dataset(name, (1, 6, 2, 4), "f4", chunks=(1, 1, 2, 4), **more)[:, :rows] = 1
+
+
+def raw(file):
+    file.create_dataset("v", (1, 6, 2, 4), "f4", external=[(f"{file.filename}.raw", 0, 192)])[:] = 1
+    os.truncate(f"{file.filename}.raw", 191)
+
+
+def netcdf(file):
+    file.create_dataset("v", (1, 6, 2, 4), "f4", fillvalue=np.float32(2.0**123 * 0.9375))[:, :4] = 1
+
+
+READ_AS = [  # how v is made, and the end of the message; with "; they are read as 0" it is a warning
+    (partly, " lacks 2 of its 6 chunks (never written); they are read as 0"),
+    (lambda file: virtual(file, "part.h5"),
+     " is made of dataset v of part.h5, which lacks 2 of its 6 chunks (never written); they are read as 0"),
+    (lambda file: virtual(file, "whole.h5", 4), " has no source for 16 of its 48 numbers; they are read as 0"),
+    (lambda file: virtual(file, "whole.h5", fillvalue=7), ""),
+    (lambda file: partly(file, fillvalue=-999), " lacks 2 of its 6 chunks (never written); they are read as -999.0; "),
+    (lambda file: partly(file, fill_time="never"), " (never written); they are read as whatever is in memory; "),
+    (lambda file: virtual(file, "whole.h5", 4, fillvalue=7), " numbers; they are read as 7.0; "),
+    (lambda file: virtual(file, "gone.h5"), " is made of dataset v of gone.h5, which does not exist; "),
+    (lambda file: file.create_dataset("v", (1, 6, 2, 4), "f4"), " was never written; "),
+    (raw, "bad.h5.raw, which has 191 bytes; expected at least 192"),
+    (netcdf, "8 of the 8 entries read are 9.969209968386869e+36, which netCDF reads for numbers that were never written"),
+]
+
+
+@pytest.mark.parametrize("make, says", READ_AS)
+def test_numbers_that_were_never_written(tmp_path, monkeypatch, make, says):
+    monkeypatch.chdir(tmp_path)
+    for name, rows in (("part", 4), ("whole", 6)):
+        with h5py.File(f"{name}.h5", "w") as file:
+            partly(file, rows)
+    with h5py.File("bad.h5", "w") as file:
+        file["q"] = file["k"] = np.ones((1, 6, 2, 4), "f4")
+        make(file)
+    monkeypatch.setattr(tensors, "PIECE_BYTES", 32)  # several pieces, one warning
+    refused = says and not says.endswith(" 0")
+    _, message = tools("convert", "bad.h5", "made.h5", status=2 if refused else 0)
+    start = f"annulus-tools: {'error' if refused else 'warning'}: bad.h5: dataset "
+    assert message.count(start) == bool(says) and says in message and message.count("\n") == bool(says), message
+
+
+@pytest.mark.parametrize("fill", [0, -999])
+def test_chunks_of_zarr_that_were_never_written(tmp_path, fill):
+    import zarr
+    group = zarr.create_group(str(tmp_path / "t.zarr"))
+    for name, rows in (("q", 6), ("k", 6), ("v", 4)):
+        array = group.create_array(name, shape=(1, 6, 2, 4), chunks=(1, 1, 2, 4), dtype="f4", fill_value=fill)
+        array[:, :rows] = 1
+    _, message = tools("convert", "t.zarr", "made.h5", folder=tmp_path, status=2 if fill else 0)
+    start = "error" if fill else "warning"
+    assert f"{start}: t.zarr: v lacks 2 of its 6 chunks (never written); they are read as {fill}" in message, message
+
+
+def test_tensors_of_pytorch_whose_sign_is_turned(tmp_path):
+    import torch
+    plain = torch.ones(1, 6, 2, 4)
+    torch.save({"q": plain._neg_view(), "k": plain, "v": plain}, tmp_path / "t.pt")
+    annulus.convert(tmp_path / "t.pt", tmp_path / "made.h5")
+    assert (arrays(tmp_path / "made.h5")["q"][0] == -1).all()
 
 
 def test_axes_of_other_tensors_are_named_all_or_not_at_all(tmp_path):

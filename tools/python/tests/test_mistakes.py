@@ -2,6 +2,7 @@
 import os
 import pickle
 import random
+import re
 import tempfile
 import warnings
 
@@ -13,6 +14,7 @@ from conftest import program, tools
 
 import annulus
 from annulus import files
+from annulus.__main__ import OF_THE_PROGRAM
 from annulus.errors import AnnulusError
 
 Q = np.zeros((1, 16, 2, 4), "f4")
@@ -43,6 +45,13 @@ def made(tmp_path_factory):
 
 
 OF_RESULTS = (("report",), ("plot", "lse"), ("plot", "timeline"), ("plot", "traffic"), ("plot", "loss"))
+
+
+def test_verbs_of_the_program_are_named():
+    listed = program("--help")[0].partition("Subcommands:")[2].partition("Example:")[0]
+    assert sorted(re.findall(r"^  (\w+)  ", listed, re.MULTILINE)) == sorted(OF_THE_PROGRAM)
+    said = refused(None, "run", "my run.yaml")
+    assert said == "run is a verb of the program annulus, expected: annulus run 'my run.yaml'"
 
 
 def test_a_file_of_another_kind_is_named_as_what_it_is(made, results, tmp_path):

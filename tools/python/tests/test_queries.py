@@ -1,4 +1,6 @@
 """Queries that are fewer than keys, or more: attention(query_offset=), gradients, PyTorch's alignment; docs/queries.md."""
+import copy
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -142,6 +144,11 @@ def test_a_plan_says_who_holds_which_queries():
     assert plan.query_row_numbers(1).tolist() == [1, 2]
     balanced = annulus.plan(4096, HEADS, DIM, ranks=4, queries=64, partition="auto", strategy="ring")
     assert [len(balanced.query_row_numbers(rank)) for rank in range(4)] == [16] * 4
+    padded = annulus.plan(12, HEADS, DIM, ranks=2, batch=2, lengths=[5, 8], segments=[annulus.window(4)], dilations=[1])
+    for one in (plan, balanced, padded):
+        for same in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+            assert same is not one and repr(same) == repr(one)
+            assert [same.query_rows(1), same.rows(1)] == [one.query_rows(1), one.rows(1)]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

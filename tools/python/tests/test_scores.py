@@ -81,6 +81,12 @@ def test_gradients_that_would_be_lost_are_refused(words, message):
         assert torch.equal(dilated_attention(*given, **learned(words)), dilated_attention(*given, **words))
 
 
-def test_coordinates_of_a_type_that_numpy_lacks():
-    with pytest.raises(AnnulusError, match=r"^coordinates is a Tensor \(37, 2\) \(.*BFloat16.*\), expected an array"):
-        annulus.attention(*arrays(), bias={"alibi": "auto"}, coordinates=torch.ones(37, 2).bfloat16())
+def test_coordinates_that_numpy_does_not_read():
+    places = torch.from_numpy(PLACES).bfloat16()
+    expected = annulus.attention(*arrays(), bias={"alibi": "auto"}, coordinates=places.tolist())
+    for same in (places, torch._neg_view(-places), torch._neg_view(-places.float())):
+        found = annulus.attention(*arrays(), bias={"alibi": "auto"}, coordinates=same)
+        assert all(map(np.array_equal, found, expected))
+        assert np.array_equal(annulus.grid.of(same, 1).column, annulus.grid.of(places.tolist(), 1).column)
+    with pytest.raises(AnnulusError, match="^coords requires gradients, which it does not have here; expected numbers"):
+        annulus.grid.of(torch.nn.Parameter(places), 1)

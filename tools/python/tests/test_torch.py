@@ -131,6 +131,18 @@ def test_gradients_in_other_types(kind, tolerance):
         assert (ours.grad.double() - theirs.grad).abs().max() <= tolerance * max(1, theirs.grad.abs().max())
 
 
+def test_gradients_of_tensors_whose_sums_are_less_exact():
+    """float64 with precision="float32": the numbers kept for the backward pass are float32."""
+    gradients = []
+    for precision in ("auto", "float32"):
+        given = [*tensors(), torch.zeros(4, dtype=torch.float64, requires_grad=True)]
+        out, lse = dilated_attention(*given[:3], sink=given[3], return_lse=True, precision=precision)
+        gradients.append(torch.autograd.grad(out.square().sum() + lse.sum(), given))
+    for exact, found in zip(*gradients):
+        assert found.dtype == torch.float64
+        assert 1e-10 < (found - exact).abs().max() < 3e-5 * max(1, exact.abs().max())
+
+
 def test_only_some_need_gradients():
     q, k, v = tensors(grad=False)
     assert dilated_attention(q, k, v).requires_grad is False
@@ -215,7 +227,7 @@ def test_what_it_cannot_do_is_said(words, message):
 
 def test_gradients_are_not_lost_in_silence():
     q, k, v = tensors()
-    with pytest.raises(annulus.AnnulusError, match="^q requires gradients, which annulus.torch.dilated_attention has"):
+    with pytest.raises(annulus.AnnulusError, match="^q requires gradients, which annulus.torch.dilated_attention"):
         annulus.attention(q, k, v)
     with torch.no_grad():
         assert isinstance(annulus.attention(q, k, v)[0], torch.Tensor)

@@ -1,6 +1,7 @@
 """PyTorch's compile, export, vmap, autocast and others, each with annulus' attention and with PyTorch's. Outputs and
 gradients are compared. A mistake gives an error of one line."""
 import copy
+import json
 
 import pytest
 import torch
@@ -138,6 +139,12 @@ def test_vmap(in_dims):
     twice = [torch.stack([x, 3 * x]) for x in given()]
     inner = tuple(None if axis is None else axis for axis in in_dims)
     close(*(torch.vmap(torch.vmap(one, inner))(*twice) for one in (ours, theirs)))
+
+
+@pytest.mark.parametrize("words", [{}, {"sink": torch.zeros(8)}, {"lengths": torch.tensor([3, 4])}])
+def test_vmap_over_nothing_is_refused(words):
+    with pytest.raises(annulus.AnnulusError, match="^the axis that torch.vmap maps has no entries, expected 1 or more"):
+        torch.vmap(lambda q: dilated_attention(q, q, q, axes="bhsd", **words))(torch.ones(0, 2, 8, 24, 4))
 
 
 def test_vmap_without_transforms_in_reverse():
@@ -285,7 +292,8 @@ def test_tensors_without_numbers(axes):
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("settings", ["{}", '{"axes": "bhsd", "causal": true}', '{"precision": "float64"}'])
+@pytest.mark.parametrize("settings", ["{}", '{"axes": "bhsd", "causal": true}', '{"precision": "float64"}',
+                                      '{"precision": "float32"}'])
 def test_the_operator_is_as_pytorch_wants_it(kind, settings):
     q, k, v = tensors((2, 6, 6, 4), kind, grad=True)
     for keep in (False, True):
@@ -294,7 +302,8 @@ def test_the_operator_is_as_pytorch_wants_it(kind, settings):
         torch.library.opcheck(torch.ops.annulus.attention.default, (*given, settings, keep, None, None),
                                 test_utils=tests)
     out, lse, normalizers = torch.ops.annulus.attention(*[x.detach() for x in (q, k, v)], settings, True, None, None)
-    assert normalizers.dtype == (torch.float64 if "float64" in (str(kind)[6:], settings[15:22]) else torch.float32)
+    precision = json.loads(settings).get("precision", str(kind)[6:])
+    assert normalizers.dtype == (torch.float64 if precision == "float64" else torch.float32)
     dlse = torch.ones_like(lse)
     torch.library.opcheck(torch.ops.annulus.attention_backward.default,
                           (normalizers, q.detach(), k.detach(), v.detach(), out, out, dlse, settings, None, None),

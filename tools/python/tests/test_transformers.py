@@ -204,7 +204,10 @@ def test_what_it_cannot_do_is_said():
     refused(llama("annulus"), "key has 25 rows, query 1: expected as many", TEXT[:, :1], past_key_values=cached)
     for words, message in (({"causal": True}, "causal is no argument here, expected segments, dilations"),
                            ({"segments": [4]}, "segments and dilations go together"),
-                           ({"semantic": "paper"}, "attention: got an unexpected keyword argument 'semantic'"),
+                           ({"semantic": "paper"}, "register: got an unexpected keyword argument 'semantic'"),
+                           ({"progress": print}, "register: got an unexpected keyword argument 'progress'"),
+                           ({"sink": [1.0]}, "sink is no argument here"),
+                           ({"comm": 3}, "comm is a int, expected an intracommunicator"),
                            ({"name": 3}, "name is 3, expected a name, a text")):
         with pytest.raises(annulus.AnnulusError) as raised:
             register(**words)

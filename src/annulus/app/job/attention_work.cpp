@@ -7,6 +7,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/store/finite.hpp"
 #include "annulus/store/row_reading.hpp"
+#include "annulus/strategies/problem_checks.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::app {
@@ -193,6 +194,21 @@ class AttentionWork final : public Work {
     return query_rows_.empty() || has_rows_of_k(tensor) ? rows() : query_rows_[std::size_t(comm_.rank())];
   }
 
+  /// How many rows of an input this rank reads in each batch entry: those of its rows that exist.
+  Index rows_read(StoredTensor tensor) const {
+    const strategies::Problem& problem = job_.problem;
+    const bool keys = has_rows_of_k(tensor);
+    if (!problem.key_ranges.empty() && !keys) return rows_of(tensor).count();
+    const Index first = problem.queries && !keys ? problem.queries->begin : 0;
+    Index rows = 0;
+    for (const core::Interval& held : rows_of(tensor).intervals()) {
+      const core::Interval part{held.begin + first, held.end + first};
+      rows += problem.key_ranges.empty() ? part.size() - pattern::count_in_gaps(problem.documents, {part})
+                                         : core::intersect(problem.key_ranges.front(), part).size();
+    }
+    return rows;
+  }
+
   /// Bytes of memory for this rank's rows of a tensor.
   Index bytes_of(StoredTensor tensor) const { return bytes_of_rows(job_.problem, tensor, rows_of(tensor).count()); }
 
@@ -254,7 +270,7 @@ class AttentionWork final : public Work {
     for (HostTensor& input : inputs) {
       check_input(job_, input.tensor, input.host.data(), input.host.bytes(), rows_of(input.tensor).intervals(), comm_,
                   input.spacing);
-      if (job_.input) files_.read += bytes_of(input.tensor);
+      if (job_.input) files_.read += bytes_of_rows(job_.problem, input.tensor, rows_read(input.tensor));
       input.host.to_device();
     }
   }
@@ -350,6 +366,10 @@ store::RowOrigin input_origin(const Request& request, StoredTensor tensor) {
 }
 
 void put_inputs(const Request& request, store::Wanted wanted, store::FileRows& rows) {
+  if (const auto found = strategies::check_sink(request.problem.precision, request.sink())) {
+    throw comm::AgreedError(core::ErrorKind::failure, fmt::format("{}: dataset {}{}", request.input->inspected().path,
+                                                                  *request.run.settings.input.sink, found->reason));
+  }
   for (const StoredTensor tensor : input_tensors(request)) {
     store::RowOrigin origin = input_origin(request, tensor);
     store::allow(origin, wanted);

@@ -28,10 +28,6 @@ std::string previous_of(const std::string& checkpoint) { return runfile::follow_
 
 constexpr const char* state_attribute = "fingerprint_state";
 
-/// Keys of the run file that name what Training::note_data() takes fingerprints of.
-constexpr std::string_view names_of_data[] = {"input.file",      "layer.x",       "train.target",
-                                              "input.documents", "input.lengths", "input.coordinates"};
-
 /// A fingerprint of every bit of weights and losses, 16 hexadecimal digits. Collective.
 std::string state_fingerprint(const TrainingState& state, const layer::LayerProblem& layer,
                               const comm::Communicator& comm) {
@@ -79,11 +75,9 @@ FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& reque
   }
 }
 
-/// Throws if the weights were trained on other data; returns false if a fingerprint of the data is missing. Call it on
-/// rank 0.
-bool check_data(const std::string& file, const TrainingJob& training) {
+/// Throws if the weights were trained on other data. Call it on rank 0.
+void check_data(const std::string& file, const TrainingJob& training) {
   const Request& request = training.request;
-  bool known = true;
   for (const TrainingData& data : training.data) {
     const std::optional<std::string> before = store::read_text_attribute(file, data.attribute);
     if (before && *before != data.fingerprint) {
@@ -93,9 +87,7 @@ bool check_data(const std::string& file, const TrainingJob& training) {
            request.run.where("train.checkpoint"), file, data.dataset, *request.run.settings.input.file, *before,
            data.fingerprint);
     }
-    known = known && before;
   }
-  return known;
 }
 
 /// Throws unless the file is a checkpoint of this training; returns the number of steps done. Call it on rank 0.
@@ -104,16 +96,24 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   const std::string why = "of a checkpoint of " + request.run.name;
   const auto [steps, made] = look_at_checkpoint(file, request);
   verify::check_datasets(file, {loss_spec(steps)}, why);
-  const bool known = check_data(file, training);
-  // Not compared: keys that a training ignores, the type of its final result, and, if the fingerprints show that the
-  // numbers are the same, the names of file and datasets.
+  // Not compared: keys that a training ignores, the type of its final result, and names of datasets. check_data()
+  // compares the numbers of a dataset, but only if both trainings have it: otherwise its name must be compared.
   std::vector<std::string_view> excused{"compute.backward", "layer.dy", "output.type"};
-  if (known) excused.insert(excused.end(), std::begin(names_of_data), std::end(names_of_data));
+  bool known = true;
+  for (const TrainingData& data : training.data) {
+    if (store::read_text_attribute(file, data.attribute)) {
+      excused.push_back(data.key);
+    } else {
+      known = false;
+    }
+  }
+  if (known) excused.push_back("input.file");
   const std::vector<std::string> changes = runfile::differences(made.settings, request.run.settings, excused);
   if (!changes.empty()) {
     fail(ErrorKind::failure, "{}: this checkpoint was made with other settings than {} has now: {}", file,
          request.run.name, fmt::join(changes, "; "));
   }
+  check_data(file, training);  // after the settings, which may say why the numbers differ: input.lengths changes x
   verify::check_datasets(file, weight_specs("", *training.request.layer), why);
   if (steps > request.run.settings.train->steps) {
     refuse(request.run, "train.steps", " is {}, and {} has {} steps done", request.run.settings.train->steps, file,

@@ -24,6 +24,7 @@ struct TrainingState {
 
 /// A dataset of the input file that a training run reads.
 struct TrainingData {
+  std::string key;          ///< key of the run file that names it: "layer.x"
   std::string dataset;      ///< its name in the input file
   std::string attribute;    ///< attribute of the checkpoint that holds the fingerprint: "fingerprint_x"
   std::string fingerprint;  ///< 16 hexadecimal digits

@@ -125,10 +125,20 @@ void decide(Job& job, const JobOptions& options) {
 }
 
 /// Refuses the job if a block does not fit into memory, because users choose stream to save memory. Jobs of other
-/// strategies get only a warning, unless the user sets the limit (check_memory_limit()).
+/// strategies get only a warning, unless the user sets the limit (check_memory_limit()). Blocks of an interrupted run
+/// are refused only if the user sets the limit, because the free memory is an estimate.
 void check_blocks(const Job& job) {
   const core::Machine& machine = job.machine;
   if (job.stream->memory_bytes <= machine.memory_per_rank) return;
+  if (job.goes_on && !job.run.settings.compute.memory_limit) return;
+  if (job.goes_on) {
+    refuse(
+        job.run, "compute.memory_limit",
+        ": the interrupted run was cut into blocks of {} rows, which take {} with strategy stream; a rank may use {} "
+        "({}). Expected more memory; if no launch works on it, `annulus run --restart` cuts it into smaller ones",
+        job.stream->block_rows, report::describe_bytes(job.stream->memory_bytes),
+        report::describe_bytes(machine.memory_per_rank), machine.why_this_memory());
+  }
   const Index apart = job.problem.grid().widest();
   const std::string smaller =
       apart == 1 || job.stream->block_rows > apart
@@ -329,7 +339,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     job.goes_on = continues_blocks(options) || continues_slices(options);
     decide(job, options);
     check_reproducible(job);
-    if (job.is_streamed() && options.purpose == Purpose::run && !continues_blocks(options)) check_blocks(job);
+    if (job.is_streamed() && options.purpose == Purpose::run) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);
     decide_slices(job, options);
     if (job.layer) job.layer->attention = job.problem;

@@ -90,6 +90,11 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
       const auto was = is_recorded ? pattern::name_of(pattern::PartitionKind(partition->second)) : "auto";
       refuse(paths, {fmt::format("distribution.partition: {} -> {}", was, pattern::name_of(*asked))}, *journal);
     }
+    const auto block = request.run.settings.distribution.block_size;
+    if (block && cuts.strategy == "stream") {
+      const Index was = cuts.numbers.at("block_rows"), now = std::min(*block, request.problem.shape.sequence);
+      if (now != was) refuse(paths, {fmt::format("distribution.block_size: {} -> {}", was, now)}, *journal);
+    }
     return journal->head();
   });
   if (identity.empty()) return std::nullopt;

@@ -156,6 +156,11 @@ std::vector<std::string> changes(const store::Journal& journal, const Request& r
         if (was != value) lines.push_back(fmt::format("{}{}: {} -> {}", what, name, was.dump(), value.dump()));
       }
     };
+    for (const auto& key : runfile::run_file_keys()) {  // only a new file gets these; their default accepts any file
+      if (key.name != "output.alignment" && key.name != "output.hints") continue;
+      const std::string was = key.text(made.settings), now = key.text(asked.settings);
+      if (now != was && now != key.text({})) lines.push_back(fmt::format("{}: {} -> {}", key.name, was, now));
+    }
     compare(before.at("decided"), settings_json(request, is_decided), "");
     compare(before.at("input"), Json::parse(store::text_of(input_json(request))), "input's ");
     return lines;

@@ -18,6 +18,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/print_to_stderr.hpp"
 #include "annulus/report/progress.hpp"
 #include "annulus/report/text.hpp"
 #include "annulus/runfile/user_files.hpp"
@@ -181,6 +182,17 @@ void check_names(const runfile::BenchSettings& settings) {
   }
 }
 
+/// Says why this launch has no case, if it has none: all cases are for other numbers of ranks or threads.
+std::string why_no_case(const std::vector<runfile::BenchCase>& cases, const BenchLaunch& launch) {
+  const auto is_ours = [&](const runfile::BenchCase& one) { return belongs(one, {launch.ranks, launch.threads, {}}); };
+  if (std::any_of(cases.begin(), cases.end(), is_ours)) return "";
+  const std::string threads = launch.threads == 0   ? "different numbers of threads"
+                              : launch.threads == 1 ? "1 thread"
+                                                    : fmt::format("{} threads", launch.threads);
+  return fmt::format("; bench.sweep has no case for {} rank{} with {}", launch.ranks, launch.ranks == 1 ? "" : "s",
+                     threads);
+}
+
 /// Prints every case with its prediction, and whether it belongs to this launch, measured already or not. Call it on
 /// rank 0.
 void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& planned, const BenchLaunch& launch) {
@@ -196,8 +208,8 @@ void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& 
                std::isnan(one.seconds) ? "not predicted" : fmt::format("{:.3g} s", one.seconds),
                report::describe_bytes(one.bytes));
   }
-  fmt::print("  {} of {} cases belong to this launch (*), measured or not: predicted {} with {} runs each\n", mine,
-             planned.size(), report::duration_text(seconds), runs);
+  fmt::print("  {} of {} cases belong to this launch (*), measured or not: predicted {} with {} runs each{}\n", mine,
+             planned.size(), report::duration_text(seconds), runs, why_no_case(file.cases, launch));
 }
 
 /// The columns that have the same value for all cases of this launch. Collective.
@@ -279,8 +291,8 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
   comm::on_root(comm, [&] { store.emplace(file, planned); });
   const LeftToDo left = left_to_do(planned, launch, store, comm);
   if (comm.is_root()) {
-    std::fprintf(stderr, "annulus: %zu of %zu cases to measure here\n", left.fresh.size() + left.tried.size(),
-                 file.cases.size());
+    core::print_to_stderr("annulus: {} of {} cases to measure here{}\n", left.fresh.size() + left.tried.size(),
+                          file.cases.size(), why_no_case(file.cases, launch));
   }
   watch_for_stop(
       comm, patience_seconds / 2.0,

@@ -21,6 +21,7 @@
 #include "annulus/store/fingerprint.hpp"
 #include "annulus/store/row_reading.hpp"
 #include "annulus/verify/result.hpp"
+#include "annulus/version.hpp"
 
 namespace annulus::app {
 namespace {
@@ -59,6 +60,18 @@ bool is_of_this_array(const Job& job, const std::string& result) {
   return true;
 }
 
+/// True if a result was made by this program, with the job's compute.reproducible and compute.backend. These change
+/// only the bits of a result, so verify::open_result() does not compare them. Call it on rank 0.
+bool has_bits_of(const Job& job, const std::string& result) {
+  const runfile::ComputeSettings made = verify::settings_of_result(result).settings.compute;
+  const runfile::ComputeSettings& asked = job.run.settings.compute;
+  const auto is_made_by = [&](const char* name, const char* now) {
+    return store::read_text_attribute(result, name, "provenance") == now;
+  };
+  return made.reproducible == asked.reproducible && made.backend == asked.backend &&
+         is_made_by("version", annulus::version) && is_made_by("git_commit", annulus::git_commit);
+}
+
 /// True if other tasks of the job array have already made the result of this run file. Collective.
 bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
   const bool may_be = is_shared(job) && job.run.settings.output.writes_file();
@@ -66,7 +79,9 @@ bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
   try {
     const store::InspectedFile result = verify::open_result(job.run, job.results, comm);
     const Index made = result.state.modified;
-    const auto look = [&] { return std::vector<Index>{Index(is_of_this_array(job, result.path))}; };
+    const auto look = [&] {
+      return std::vector<Index>{Index(is_of_this_array(job, result.path) && has_bits_of(job, result.path))};
+    };
     if (comm::numbers_from_root(comm, look).at(0) == 0) return false;
     Index changed = job.input ? job.input->inspected().state.modified : 0;
     for (const auto& [file, state] : job.other_input_files()) changed = std::max(changed, state.modified);

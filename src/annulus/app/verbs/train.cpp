@@ -77,23 +77,24 @@ class Training {
  private:
   /// Notes fingerprints of the data, by which a later launch checks that it has the same data.
   void note_data() {
-    const auto add = [&](const char* what, const std::string& dataset, std::uint64_t fingerprint) {
-      training_.data.push_back({dataset, std::string("fingerprint_") + what, fmt::format("{:016x}", fingerprint)});
+    const auto add = [&](const std::string& key, const std::string& dataset, std::uint64_t fingerprint) {
+      const std::string attribute = "fingerprint_" + key.substr(key.find('.') + 1);
+      training_.data.push_back({key, dataset, attribute, fmt::format("{:016x}", fingerprint)});
     };
-    add("x", job_.run.settings.layer->x, fingerprint_of(x_, layer_, comm_));
-    add("target", settings_.target, fingerprint_of(target_, layer_, comm_));
+    add("layer.x", job_.run.settings.layer->x, fingerprint_of(x_, layer_, comm_));
+    add("train.target", settings_.target, fingerprint_of(target_, layer_, comm_));
     const auto& documents = job_.run.settings.input.documents;
-    if (documents) add("documents", *documents, store::fingerprint(job_.problem.documents));
+    if (documents) add("input.documents", *documents, store::fingerprint(job_.problem.documents));
     if (const auto& lengths = job_.run.settings.input.lengths) {
       const pattern::Documents& cut = job_.problem.documents;
       std::vector<Index> rows(cut.begin(), cut.end());
       rows.insert(rows.end(), cut.gaps.begin(), cut.gaps.end());
-      add("lengths", *lengths, store::fingerprint(rows));
+      add("input.lengths", *lengths, store::fingerprint(rows));
     }
     if (const auto& coordinates = job_.run.settings.input.coordinates) {
       std::vector<Index> bits;
       for (const double number : job_.input->coordinates()) bits.push_back(std::bit_cast<Index>(number));
-      add("coordinates", *coordinates, store::fingerprint(bits));
+      add("input.coordinates", *coordinates, store::fingerprint(bits));
     }
   }
 

@@ -281,8 +281,8 @@ std::unique_ptr<Engine> make_planner(const DescribedGpu& gpu) {
 bool is_built() { return false; }
 
 std::string why_no_cudnn() {
-  return "this build was made without cuDNN, which computes on NVIDIA GPUs: CMake wants a Kokkos with CUDA, cudnn.h "
-         "and cudnn_frontend.h, and no -DANNULUS_CUDNN=OFF";
+  return "this build was made without cuDNN, which computes on NVIDIA GPUs: CMake wants a Kokkos with CUDA, "
+         "cudnn_graph.h and cudnn_frontend.h, and no -DANNULUS_CUDNN=OFF";
 }
 
 std::string cudnn_version() { return ""; }

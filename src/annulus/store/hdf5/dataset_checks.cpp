@@ -122,6 +122,25 @@ std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfil
   return {0, shape.sequence};
 }
 
+/// Returns `coordinates` (rows, 2) with zeros in the rows that exist in no batch entry. `ranges` says which rows exist,
+/// see read_ranges(). Throws Error(failure) for NaN or infinity in other rows; `where` names file and dataset.
+std::vector<double> finite_coordinates(const std::string& where, const std::vector<double>& coordinates,
+                                       const std::vector<Index>& ranges) {
+  if (coordinates.empty()) return {};
+  const Index rows = Index(coordinates.size()) / 2;
+  std::vector<double> used(coordinates.size());
+  for (std::size_t i = 0; i < ranges.size(); i += 2) {
+    if (ranges[i] == ranges[i + 1]) continue;
+    const Index first = ranges[i] % rows, count = ranges[i + 1] - ranges[i];
+    std::copy_n(coordinates.begin() + 2 * first, 2 * count, used.begin() + 2 * first);
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (std::isfinite(used[i])) continue;
+    fail(ErrorKind::failure, "{} holds {} at [{}, {}], expected finite numbers", where, used[i], i / 2, i % 2);
+  }
+  return used;
+}
+
 /// Reads all numbers of a dataset that look_at() has checked.
 std::vector<double> read_doubles(hid_t file, const std::string& path, const std::string& name,
                                  const FoundDataset& found) {
@@ -179,12 +198,7 @@ std::vector<double> read_coordinates(hid_t file, const std::string& path, const 
                                      const std::string& to_fit) {
   const FoundDataset found = look_at(file, path, name, "(sequence, 2)", "input.coordinates names it");
   check_extents(found, {rows, 2}, to_fit);
-  const std::vector<double> numbers = read_doubles(file, path, name, found);
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (std::isfinite(numbers[i])) continue;
-    fail(ErrorKind::failure, "{} holds {} at [{}, {}], expected finite numbers", found.where, numbers[i], i / 2, i % 2);
-  }
-  return numbers;
+  return read_doubles(file, path, name, found);
 }
 
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
@@ -209,9 +223,10 @@ FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& 
     std::vector<Index> numbers{s.batch,     s.sequence,   s.heads, s.kv_heads,         s.head_dim,
                                Index(type), Index(order), width,   Index(sink.size()), Index(coordinates.size()),
                                query_rows,  s.value_dim};
-    for (const std::vector<double>* const some : {&sink, &coordinates})
-      for (const double number : *some) numbers.push_back(std::bit_cast<Index>(number));
     const std::vector<Index> ranges = read_ranges(open, file.path, input, s);
+    const std::string where = fmt::format("{}: dataset {}", file.path, input.coordinates.value_or(""));
+    for (const std::vector<double>& some : {sink, finite_coordinates(where, coordinates, ranges)})
+      for (const double number : some) numbers.push_back(std::bit_cast<Index>(number));
     numbers.insert(numbers.end(), ranges.begin(), ranges.end());
     return numbers;
   });

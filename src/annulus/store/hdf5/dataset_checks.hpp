@@ -36,7 +36,8 @@ void check_extents(const FoundDataset& found, const std::vector<Index>& extents,
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
                               const std::string& to_fit);
 
-/// Reads coordinates (rows, 2) from a dataset of floats. Throws Error(failure) for another shape, NaN or infinity.
+/// Reads coordinates (rows, 2) from a dataset of floats. Throws Error(failure) for another shape.
+/// agreed_contents() checks the numbers, because only it knows which rows exist.
 std::vector<double> read_coordinates(hid_t file, const std::string& path, const std::string& name, Index rows,
                                      const std::string& to_fit);
 

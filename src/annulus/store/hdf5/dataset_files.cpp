@@ -142,6 +142,8 @@ herr_t note_parent(const char* parent, const char* group, const char* file, cons
 struct Search {
   const std::string& path;
   std::set<std::string>& others;
+  bool counts_gaps = false;
+  std::vector<std::string> gaps{};                 ///< with counts_gaps: what described_gaps() has returned
   std::map<Source, std::set<Source>> made_of{};    ///< what each virtual dataset is made of
   std::vector<std::pair<Source, bool>> waiting{};  ///< sources to look at, with the bool of sources_of()
 
@@ -202,9 +204,10 @@ struct Search {
     const PropertyId creation = creation_of(dataset, where);
     add_raw(dataset, creation, holder, where);
     if (H5Pget_layout(creation) != H5D_VIRTUAL) {
-      if (as_source.empty()) return;
       const std::vector<Index> extents = extents_of(dataset, where);  // an extent of 0 leaves nothing to write
-      if (std::count(extents.begin(), extents.end(), 0) == 0) refuse_unwritten(dataset, as_source);
+      if (std::count(extents.begin(), extents.end(), 0) > 0) return;
+      if (!as_source.empty()) refuse_unwritten(dataset, as_source);
+      if (counts_gaps) note_gaps(dataset, where, as_source);
       return;
     }
     for (const auto& [one, may_lack] : sources_of(dataset, creation, holder, where)) {
@@ -213,6 +216,12 @@ struct Search {
       sources.emplace(source, source_name);
       waiting.emplace_back(one, may_lack);
     }
+    if (counts_gaps) note_gaps(dataset, where, as_source);
+  }
+
+  void note_gaps(hid_t dataset, const std::string& where, const std::string& as_source) {
+    std::string found = described_gaps(dataset, where, as_source.empty() ? where : as_source);
+    if (!found.empty()) gaps.push_back(std::move(found));
   }
 
   void add_raw(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
@@ -253,11 +262,15 @@ void check_sources(hid_t file, const std::string& path, const std::string& name,
   const PropertyId creation = creation_of(dataset, fmt::format("{}: {}", path, name));
   if (H5Pget_layout(creation) != H5D_VIRTUAL && H5Pget_external_count(creation) <= 0) return;
   std::set<std::string> others;
-  add_other_files(file, path, name, others);
+  Search{path, others}.add(file, path, name);
 }
 
-void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others) {
-  Search{path, others}.add(file, path, name);
+std::string add_other_files(hid_t file, const std::string& path, const std::string& name,
+                            std::set<std::string>& others) {
+  Search search{path, others, /*counts_gaps=*/true};
+  search.add(file, path, name);
+  if (search.gaps.size() <= 1) return search.gaps.empty() ? "" : search.gaps.front();
+  return fmt::format("{} (and {} more parts like this)", search.gaps.front(), search.gaps.size() - 1);
 }
 
 }  // namespace annulus::store

@@ -1,7 +1,11 @@
 #include "annulus/store/hdf5/dataset_storage.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
 
+#include "annulus/store/finite.hpp"
 #include "annulus/store/hdf5/attributes.hpp"
 
 namespace annulus::store {
@@ -25,7 +29,97 @@ bool is_stored_elsewhere(hid_t creation) {
   return H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0;
 }
 
+/// What HDF5 returns in place of a number that was never written. Empty if it returns nothing, and leaves the memory of
+/// that number as it was.
+std::optional<double> fill_value_of(hid_t creation, const std::string& where) {
+  H5D_fill_value_t defined = H5D_FILL_VALUE_ERROR;
+  H5D_fill_time_t time = H5D_FILL_TIME_ERROR;
+  check_hdf5(H5Pfill_value_defined(creation, &defined), "{}", where);
+  check_hdf5(H5Pget_fill_time(creation, &time), "{}", where);
+  if (defined == H5D_FILL_VALUE_UNDEFINED || time == H5D_FILL_TIME_NEVER) return std::nullopt;
+  double value = 0;
+  if (defined == H5D_FILL_VALUE_USER_DEFINED)
+    check_hdf5(H5Pget_fill_value(creation, H5T_NATIVE_DOUBLE, &value), "{}: its fill value", where);
+  return value;
+}
+
+#if H5_VERSION_GE(1, 10, 6)  // earlier versions cannot count chunks, or unite selections
+
+/// The product of the extents.
+hsize_t product(const std::vector<hsize_t>& extents) {
+  return std::accumulate(extents.begin(), extents.end(), hsize_t(1), std::multiplies<>());
+}
+
+/// The numbers of a virtual dataset for which it names a source.
+hsize_t mapped_numbers(hid_t creation, const std::vector<hsize_t>& extents, const std::string& where) {
+  const std::vector<hsize_t> zeros(extents.size()), ones(extents.size(), 1);
+  std::size_t count = 0;
+  check_hdf5(H5Pget_virtual_count(creation, &count), "{}", where);
+  std::vector<SpaceId> parts;
+  for (std::size_t i = 0; i < count; ++i) {
+    SpaceId one(check_hdf5(H5Pget_virtual_vspace(creation, i), "{}", where));
+    const H5S_sel_type type = H5Sget_select_type(one);
+    if (type == H5S_SEL_ALL || type == H5S_SEL_POINTS) return product(extents);  // HDF5 cannot unite points
+    if (hsize_t(H5Sget_select_npoints(one)) == H5S_UNLIMITED) {  // takes the part of it that is inside the extents
+      std::vector<hsize_t> start(zeros), stride(zeros), blocks(zeros), block(zeros);
+      check_hdf5(H5Sget_regular_hyperslab(one, start.data(), stride.data(), blocks.data(), block.data()), "{}", where);
+      one = SpaceId(check_hdf5(H5Screate_simple(int(extents.size()), extents.data(), nullptr), "{}", where));
+      check_hdf5(H5Sselect_hyperslab(one, H5S_SELECT_SET, zeros.data(), nullptr, ones.data(), extents.data()), "{}",
+                 where);
+      check_hdf5(H5Sselect_hyperslab(one, H5S_SELECT_AND, start.data(), stride.data(), blocks.data(), block.data()),
+                 "{}", where);
+    }
+    if (H5Sget_select_type(one) != H5S_SEL_HYPERSLABS) continue;  // nothing of it is inside
+    parts.push_back(std::move(one));
+  }
+  for (std::size_t step = 1; step < parts.size(); step *= 2) {  // in pairs: one by one, 10,000 parts take seconds
+    for (std::size_t i = 0; i + step < parts.size(); i += 2 * step) {
+      check_hdf5(H5Smodify_select(parts[i], H5S_SELECT_OR, parts[i + step]), "{}", where);
+    }
+  }
+  return parts.empty() ? 0 : hsize_t(H5Sget_select_npoints(parts.front()));
+}
+
+/// What was never written of a dataset: "lacks 2 of its 8 chunks (never written)"; empty if all was written.
+std::string unwritten_part(hid_t dataset, hid_t creation, const std::string& where) {
+  const bool is_virtual = H5Pget_layout(creation) == H5D_VIRTUAL;
+  if (!is_virtual && H5Pget_layout(creation) != H5D_CHUNKED) return "";
+  const std::vector<Index> found = extents_of(dataset, where);
+  const std::vector<hsize_t> extents(found.begin(), found.end());
+  hsize_t there = 0;
+  if (is_virtual) {
+    const hsize_t all = product(extents);
+    there = std::min(all, mapped_numbers(creation, extents, where));
+    return there == all ? "" : fmt::format("has no source for {} of its {} numbers", all - there, all);
+  }
+  std::vector<hsize_t> chunks(extents.size());
+  check_hdf5(H5Pget_chunk(creation, int(chunks.size()), chunks.data()), "{}", where);
+  for (std::size_t axis = 0; axis < chunks.size(); ++axis) chunks[axis] = (extents[axis] - 1) / chunks[axis] + 1;
+  const SpaceId space(check_hdf5(H5Dget_space(dataset), "{}", where));
+  check_hdf5(comm::blocking("H5Dget_num_chunks", H5Dget_num_chunks, dataset, hid_t(space), &there), "{}", where);
+  const hsize_t all = product(chunks);
+  return there >= all ? "" : fmt::format("lacks {} of its {} chunks (never written)", all - there, all);
+}
+
+#else
+
+std::string unwritten_part(hid_t, hid_t, const std::string&) { return ""; }
+
+#endif
+
 }  // namespace
+
+std::string described_gaps(hid_t dataset, const std::string& where, const std::string& subject) {
+  const PropertyId creation = creation_of(dataset, where);
+  const std::vector<Index> extents = extents_of(dataset, where);
+  if (std::count(extents.begin(), extents.end(), 0) > 0) return "";
+  const std::string gaps = unwritten_part(dataset, creation, where);
+  if (gaps.empty()) return "";
+  const std::optional<double> fill = fill_value_of(creation, where);
+  if (fill && *fill == 0) return fmt::format("{} {}: HDF5 reads them as 0", subject, gaps);
+  fail(core::ErrorKind::failure, "{} {}: HDF5 reads them as {}; expected a dataset that is written completely", subject,
+       gaps, fill ? fmt::format("its fill value, {}", *fill) : "whatever is in memory");
+}
 
 void refuse_unwritten(hid_t dataset, const std::string& where) {
   const PropertyId creation = creation_of(dataset, where);
@@ -53,6 +147,8 @@ MissingValues missing_values_of(hid_t dataset, const std::string& where) {
   for (const char* attribute : {"_FillValue", "missing_value"}) {
     for (const double value : numbers_of(dataset, attribute, where)) found.push_back({attribute, value});
   }
+  // netCDF fills what was never written, and states its usual fill value only as HDF5's property, in no attribute.
+  if (fill_value_of(creation_of(dataset, where), where) == netcdf_fill) found.push_back({by_netcdf, netcdf_fill});
   return found;
 }
 

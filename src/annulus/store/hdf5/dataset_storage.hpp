@@ -18,12 +18,19 @@ void refuse_packed(hid_t dataset, const std::string& where);
 /// `where` names the dataset.
 void refuse_unwritten(hid_t dataset, const std::string& where);
 
+/// Describes the chunks of a dataset that were never written, or the numbers of a virtual dataset that have no source:
+/// "SUBJECT lacks 2 of its 8 chunks (never written): HDF5 reads them as 0". Empty if there are none. Throws
+/// Error(failure) with this text if HDF5 reads them as another number than 0. `where` names the dataset. Call it when
+/// the file is looked at first: counting a million chunks takes time.
+std::string described_gaps(hid_t dataset, const std::string& where, const std::string& subject);
+
 /// Returns the byte of the file `path` at which the dataset's numbers begin. Returns DatasetInfo::by_hdf5 if the
 /// numbers are not contiguous, differ from their form in memory, or are in another file. `where` names the dataset.
 /// Throws Error(failure) if the numbers are packed, or if none was ever written.
 Index offset_of(hid_t dataset, const std::string& path, const std::string& where, NumberType type);
 
-/// The values of _FillValue and missing_value. Throws Error(failure) if one of these attributes is not a number.
+/// The values of _FillValue and missing_value, and netCDF's usual fill value if it fills the dataset. Throws
+/// Error(failure) if one of these attributes is not a number.
 MissingValues missing_values_of(hid_t dataset, const std::string& where);
 
 /// Throws Error(failure) if the dataset's extents or type have changed since `info` was read, because buffers have the
@@ -38,8 +45,10 @@ bool is_in_another_file(hid_t dataset, const std::string& path);
 /// Adds every file other than `path` that the dataset needs: files with links on the way to it, sources of a virtual
 /// dataset (and their sources), and external raw storage. Throws Error(failure) if a source does not exist or was never
 /// written, because HDF5 would read fill values instead. Sources that are missing are allowed, and not added, if they
-/// are blocks after the first of a pattern ("part_%b.h5").
-void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others);
+/// are blocks after the first of a pattern ("part_%b.h5"). Returns the text for a warning if a part of the dataset, or
+/// of its sources, was never written (described_gaps()); otherwise an empty text.
+std::string add_other_files(hid_t file, const std::string& path, const std::string& name,
+                            std::set<std::string>& others);
 
 /// Call it after a dataset is opened and before it is read. Throws Error(failure) as add_other_files(), for example if
 /// the dataset is virtual and contains itself, or if a file that it needs is missing, a FIFO, a device or too short.

@@ -73,7 +73,7 @@ class Recorder:
         self._file, self._path, self._dout = file, path, dout
         self._wanted = None if layer is None else list(layer) if isinstance(layer, (list, tuple)) else [layer]
         self._alone = self._wanted is not None and not isinstance(layer, (list, tuple))
-        if self._alone and not isinstance(layer, str) and layer < -1:  # / keeps only the latest call: -2 is impossible
+        if self._alone and not isinstance(layer, str) and layer < -1:  # group / has only the latest call
             raise AnnulusError(f"layer is {layer}, expected a number from 0 on, -1 for the last, or a list: [{layer}]")
         self._stack = []        # qualified names of the modules that are being called
         self._passes = 0

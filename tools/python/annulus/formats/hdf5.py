@@ -1,5 +1,6 @@
 """HDF5, as annulus reads and writes it. From a result, only the tensors are read, not the measurements."""
 import contextlib
+import functools
 
 import h5py
 
@@ -11,8 +12,18 @@ def note(path, specs):
 
 
 def _tensor(path, name, dataset):
-    return tensors.Tensor(f"{path}: dataset {name}", dataset.shape, hdf5.element_of(dataset),
-                          lambda index: hdf5.read(dataset, index), hdf5.axes_of(dataset))
+    where = f"{path}: dataset {name}"
+
+    @functools.cache  # before the first piece, and only for tensors that are wanted
+    def check():
+        with hdf5.understood(path):
+            hdf5.check_written(dataset, where)
+
+    def read(index):
+        check()
+        return hdf5.read(dataset, index)
+
+    return tensors.Tensor(where, dataset.shape, hdf5.element_of(dataset), read, hdf5.axes_of(dataset))
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
-"""Archives of numpy arrays. They are written uncompressed, piece after piece. To read a compressed member, it is
-unpacked to a temporary file."""
+"""Archives of numpy arrays. They are written uncompressed, piece after piece. A compressed member is unpacked to a
+temporary file, and read from there."""
 import contextlib
 import struct
 import tempfile

@@ -26,6 +26,7 @@ def torch_or_error(what):
 def as_array(tensor):
     """A CPU tensor as a numpy array over the same memory; bfloat16 as its bits."""
     torch = torch_or_error("a tensor")
+    tensor = tensor.resolve_neg()  # numpy has no tensor whose numbers are stored with the other sign
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(np.uint16)
     return tensor.numpy()

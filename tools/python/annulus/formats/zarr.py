@@ -1,6 +1,7 @@
 """Zarr groups in folders. bfloat16 is written as float32, because Zarr has no bfloat16."""
 import base64
 import contextlib
+import functools
 import struct
 
 from annulus import elements, packing, tensors
@@ -37,8 +38,15 @@ def _tensor(path, name, array):
     axes = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
     axes = tuple(axis or "" for axis in axes) if axes and any(axes) else None
 
-    def read(index):
+    @functools.cache  # before the first piece
+    def check():
         packing.refuse_packed(where, attributes)
+        if (lacks := array.nchunks - array.nchunks_initialized) > 0:
+            packing.report_gaps(f"{where} lacks {lacks} of its {array.nchunks} chunks (never written)",
+                                array.fill_value or 0)
+
+    def read(index):
+        check()
         try:
             numbers = array[index].astype(element.storage)
         except Exception as problem:  # codecs raise many kinds of exceptions

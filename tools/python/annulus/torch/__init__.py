@@ -17,6 +17,8 @@ from annulus.processors import THREADS
 from annulus.torch.models import register
 from annulus.torch.operator import attend, checked_on_all_ranks, encoded, progress_of_call
 
+WITHOUT_GRADIENTS = ("statistics", "top_keys")
+AS_IN_PYTORCH = ("axes", "causal", "return_lse")  # the names that scaled_dot_product_attention() does not have
 MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths")  # not together with attn_mask
 
 
@@ -36,7 +38,8 @@ def _around_checks(given):
 
 @torch.compiler.allow_in_graph
 @checked(q=anything, k=anything, v=anything, sink=anything, lengths=anything, axes=ORDER, comm=anything, return_lse=flag,
-         progress=PROGRESS, threads=THREADS, around_checks=_around_checks)  # attend() checks the tensors
+         progress=PROGRESS, threads=THREADS, around_checks=_around_checks,  # attend() checks the tensors
+         more=options.WORDS, unlisted=WITHOUT_GRADIENTS)
 def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None, return_lse=False, progress=None, threads=None,
                       **words):
     """annulus.attention() for PyTorch's tensors, with gradients (also of sink). It has the same arguments, except
@@ -106,7 +109,7 @@ def _taken_mask(mask, query, rows, batch, words, is_causal):
 def _batched(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, words):
     """The arguments of scaled_dot_product_attention for dilated_attention: [q, k, v] with one batch axis, and the axes
     before the heads that it stands for. Adds to `words` what the mask and the numbers of rows mean."""
-    for name in {"axes", "causal", "return_lse"} & words.keys():
+    for name in set(AS_IN_PYTORCH) & words.keys():
         raise AnnulusError(f"{name} is no argument here, expected those of torch.nn.functional's function (is_causal), "
                            "and segments, dilations, semantics, documents ... of annulus.attention()")
     for name, tensor in (("query", query), ("key", key), ("value", value)):
@@ -143,7 +146,8 @@ def _batched(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, wor
 
 @torch.compiler.allow_in_graph
 @checked(query=anything, key=anything, value=anything, attn_mask=anything, dropout_p=number, is_causal=flag,
-         scale=optional(options.positive), enable_gqa=flag, around_checks=_around_checks)
+         scale=optional(options.positive), enable_gqa=flag, around_checks=_around_checks,
+         more=(*options.WORDS, "sink", "comm", "progress", "threads"), unlisted=(*AS_IN_PYTORCH, *WITHOUT_GRADIENTS))
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False, **words):
     """Replaces torch.nn.functional.scaled_dot_product_attention, without dropout.

@@ -1,20 +1,25 @@
 """Models of Hugging Face's transformers: attn_implementation="annulus"."""
+import contextlib
 import sys
 
 import torch
 
+from annulus import communicators
 from annulus.arguments import anything, checked, text
 from annulus.errors import AnnulusError, one_line
-from annulus.options import Window, settings_of
-from annulus.torch.operator import attend, encoded
+from annulus.options import WORDS, Window, settings_of
+from annulus.processors import THREADS
+from annulus.torch.operator import attend, checked_on_all_ranks, encoded
 
 # Arguments of models that attention here does not support, and what is expected instead.
 REFUSED = {"position_bias": "scores as they are", "head_mask": "all heads", "cu_seq_lens_q": "one text in each batch entry",
            "cu_seq_lens_k": "one text in each batch entry"}
+OF_THE_MODEL = ("causal", "scale", "axes", "statistics", "top_keys", "lengths", "query_offset", "sink")
 
 
-@checked(segments=anything, dilations=anything, name=text("a name, a text"))
-def register(segments=None, dilations=None, *, name="annulus", **words):
+@checked(segments=anything, dilations=anything, name=text("a name, a text"), comm=anything, threads=THREADS, more=WORDS,
+         unlisted=OF_THE_MODEL)
+def register(segments=None, dilations=None, *, name="annulus", comm=None, threads=None, **words):
     """Adds annulus to the attention functions of Hugging Face's transformers, as `name`. A later call with the same
     `name` replaces it.
 
@@ -22,6 +27,9 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
     segments and dilations attention is dense, and equal to "sdpa" for every token. Padding, before or after the text,
     costs nothing in causal models. In other models (BERT, cross attention) its keys are hidden. A causal model's window
     and sinks (s_aux) are used.
+
+    With comm, as in annulus.attention(), each rank gives the model its rows of a text, and their position_ids; padding
+    is refused. threads: number of threads.
 
     >>> annulus.torch.register(segments=[2048, "all"], dilations=[1, 16])
     >>> model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="annulus")
@@ -35,39 +43,62 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
     except ImportError as problem:
         raise AnnulusError(f"transformers cannot be used ({one_line(problem)}), expected pip install "
                            "transformers") from None
-    for said in {"causal", "scale", "axes", "statistics", "lengths", "query_offset"} & words.keys():
+    for said in set(OF_THE_MODEL) & words.keys():
         raise AnnulusError(f"{said} is no argument here, expected segments, dilations, semantics, precision ... of "
                            "annulus.attention(): the model says the rest")
-    dense = settings_of(segments, dilations, **words)
-    by_rows = dense.segments != (0,) or dense.bias is not None  # a query's keys depend on its row number
+    dense, ranks = settings_of(segments, dilations, **words), communicators.name_of(comm)
 
     @torch.compiler.allow_in_graph
     def attention(query, key, value, causal, scale, softcap, window, sink, there):
         asked = dense._replace(causal=causal, scale=scale, softcap=softcap or dense.softcap)
-        if query.shape[2] != key.shape[2]:
+        if query.shape[2] != key.shape[2] or (ranks and not causal and not _is_by_rows(dense)):
             asked = asked._replace(query_offset="none")
         if window is not None:
             asked = asked._replace(segments=(Window(window - 1, 0),), dilations=(1,))
-        return attend(query, key, value, encoded(asked, axes="bhsd"), sink, there)[0]
+        return attend(query, key, value, encoded(asked, "bhsd", ranks, threads), sink, there)[0]
 
     def forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, sliding_window=None,
                 s_aux=None, **more):
         """query (B, H, S, D), key and value (B, Hkv, S, D); returns (B, S, H, D) and no weights."""
-        causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
-        if attention_mask is not None and sliding_window is None and tuple(attention_mask.shape[1:]) == (1, key.shape[2]):
-            causal, attention_mask = False, attention_mask[:, 0]
-        _refuse_others(query, key, attention_mask, dropout, more, may_cross=not causal and not by_rows)
-        if by_rows and not causal and _is_cross(module):
-            raise AnnulusError("the model has cross attention, whose queries are not rows of the keys, expected "
-                               "register() without segments, dilations and bias")
-        there, window = _window(attention_mask, sliding_window, causal, dense)
-        if there is not None and not causal and not by_rows:
-            there = there[:, None, None]  # lengths of keys only: in cross attention the queries are other tokens
+        is_exchanged = ranks and not torch.compiler.is_compiling()
+        with checked_on_all_ranks(ranks, query, key, value) if is_exchanged else contextlib.nullcontext():
+            causal, there, window = _meant(module, query, key, attention_mask, dropout, is_causal, sliding_window, more,
+                                           dense)
+            there = _without_padding(there) if ranks else there
         return attention(query, key, value, causal, scaling, more.get("softcap"), window, s_aux,
                          there).transpose(1, 2), None
 
     AttentionInterface.register(name, forward)
     AttentionMaskInterface.register(name, _mask)
+
+
+def _is_by_rows(settings):
+    """Whether the keys of a query depend on its row number, even if attention is not causal."""
+    return settings.segments != (0,) or settings.bias is not None
+
+
+def _meant(module, query, key, mask, dropout, is_causal, sliding_window, more, settings):
+    """What the arguments that a model gives mean: (whether attention is causal, lengths or None, rows of the window or
+    None)."""
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    if mask is not None and sliding_window is None and tuple(mask.shape[1:]) == (1, key.shape[2]):
+        causal, mask = False, mask[:, 0]
+    by_rows = _is_by_rows(settings)
+    _refuse_others(query, key, mask, dropout, more, may_cross=not causal and not by_rows)
+    if by_rows and not causal and _is_cross(module):
+        raise AnnulusError("the model has cross attention, whose queries are not rows of the keys, expected "
+                           "register() without segments, dilations and bias")
+    there, window = _window(mask, sliding_window, causal, settings)
+    if there is not None and not causal and not by_rows:
+        there = there[:, None, None]  # lengths of keys only: in cross attention the queries are other tokens
+    return causal, there, window
+
+
+def _without_padding(there):
+    """None; with comm no mask may hide tokens. The numbers of compiled code are not known."""
+    if there is not None and (torch.compiler.is_compiling() or not there.all()):
+        raise AnnulusError("attention_mask has padding, or the compiled model has a mask, and comm is given, expected "
+                           "texts without padding")
 
 
 def _is_causal_window(mask_function):

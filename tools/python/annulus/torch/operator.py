@@ -26,10 +26,9 @@ from torch._guards import detect_fake_mode
 from torch.autograd import forward_ad
 
 from annulus.arrays import TYPES, dense
-from annulus.calls import (AXES, Call, canonical_shape, extents_of, lse_type_of, raised_on_all_ranks, refuse_empty,
-                           sum_type_of)
+from annulus.calls import AXES, Call, canonical_shape, extents_of, raised_on_all_ranks, refuse_empty
 from annulus.errors import AnnulusError
-from annulus.options import Settings, lengths as lengths_of, lengths_of_mask, settings_of
+from annulus.options import Settings, lengths as lengths_of, lengths_of_mask, lse_type_of, settings_of, sum_type_of
 from annulus.torch.masks import asked_by
 
 FORWARD = ("(Tensor q, Tensor k, Tensor v, str settings, bool keep, Tensor? sink, Tensor? lengths) -> "
@@ -147,6 +146,8 @@ def _one_by_one(operator, info, in_dims, *arguments):
 
 def _folded(operator, info, in_dims, *arguments):
     """vmap: the mapped axis becomes part of the batch. (V, B, S, H, D) -> (V B, S, H, D)."""
+    if info.batch_size == 0:
+        raise AnnulusError("the axis that torch.vmap maps has no entries, expected 1 or more")
     if any(argument is not None for argument in arguments[-2:]):
         return _one_by_one(operator, info, in_dims, *arguments)
 
