@@ -82,6 +82,17 @@ TEST(LibraryAttention, RefusesScoresThatAreNone) {
         p.bias = Bias{{}, 0, std::vector<double>(std::size_t(2 * small.sequence), INFINITY)};
       },
       "coordinates[0][0] is inf, expected finite numbers");
+  const auto with_first = [](Pattern& p) {
+    p.bias = Bias{{}, 0, std::vector<double>(std::size_t(2 * small.sequence))};
+    p.bias->coordinates[0] = INFINITY;
+  };
+  expect(with_first, "coordinates[0][0] is inf, expected finite numbers");
+  Shape one_entry = small;
+  one_entry.batch = 1;
+  Pattern without_first = dilated;
+  with_first(without_first);
+  without_first.ranges = {{1, small.sequence}};
+  EXPECT_NO_THROW(Plan(one_entry, without_first)) << "row 0 does not exist";
 }
 
 }  // namespace

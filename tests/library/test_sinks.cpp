@@ -44,6 +44,8 @@ TEST(LibraryAttention, TellsEveryRankOfOtherSinkLogits) {
   };
   EXPECT_EQ(said(3), "");
   EXPECT_NE(said(std::nan("")).find("attention: sink[3] is nan, expected finite numbers, or -inf"), std::string::npos);
+  EXPECT_NE(said(3e38).find("attention: sink[3] is 3e+38, expected at most 2.36e+38 in precision float32"),
+            std::string::npos);
   if (comm.size() > 1) {
     EXPECT_NE(said(4).find("has sink logits 0 1 2 4, rank 0 has sink logits 0 1 2 3"), std::string::npos) << said(4);
   }

@@ -24,9 +24,10 @@ using MadeResult = std::map<std::string, Made>;
 
 class VerifyCase {
  public:
-  explicit VerifyCase(strategies::Problem problem, std::uint64_t seed = 1) : problem_(std::move(problem)) {
+  explicit VerifyCase(strategies::Problem problem, std::uint64_t seed = 1, bool has_dlse = true)
+      : problem_(std::move(problem)) {
     settings_.generate = runfile::GenerateSettings{problem_.shape, problem_.type, seed};
-    settings_.dlse = "dlse";  // any name: it is made, too
+    if (has_dlse) settings_.dlse = "dlse";  // any name: it is made, too
     input_.emplace(problem_, settings_, std::nullopt);
   }
 

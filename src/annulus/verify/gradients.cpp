@@ -135,7 +135,7 @@ void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval
         key.dk.add(definition.scale * ds, definition.scale * ds_terms, query.q);
         key.dv.add(definition.output_scale * p, definition.output_scale * p, query.dout);
         key.received[std::size_t(h % s.group())] += p;
-        key.scores = std::max(key.scores, sizes[at]);
+        if (p > 0) key.scores = std::max(key.scores, sizes[at]);
       }
     }
   }
@@ -248,7 +248,7 @@ Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, cons
       for (std::size_t i = 0; i < lse.size(); ++i) {
         if (std::isinf(lse[i])) continue;
         const double weight = std::exp(input.pattern.sink[i % heads] - lse[i]), term = -weight * delta[i];
-        dsink.scores = std::max(dsink.scores, weight * std::abs(lse[i]));
+        dsink.scores = std::max(dsink.scores, std::min(weight, 1.0) * std::abs(lse[i]));
         sums[i % heads] += term;
         sums[heads + i % heads] += term * term;
       }

@@ -53,7 +53,7 @@ struct KeyRow {
   Numbers k, v;                     ///< (D), (Dv)
   Sums dk, dv;
   Numbers received;   ///< the sum of P for each query head of the group
-  double scores = 0;  ///< largest score_size() of the queries that see p
+  double scores = 0;  ///< largest score_size() of the queries that give p weight
 };
 
 /// Computes dk, dv and received of the rows `keys` (ascending) in all batch entries and heads. `results` returns lse

@@ -53,8 +53,9 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
 Findings verify_layer(const LayerInput& input, const Sample& sample, const comm::Communicator& comm);
 
 /// Return the largest of three tolerances: for the input's type, for the type `stored` in the file, and for the
-/// precision of the computation with scores of this size (Deviation::scores). For example, float32 sums of float64 tensors are only as accurate as float32, and
-/// products in tf32 only as accurate as float16. One function is for the forward pass, the other for gradients.
+/// precision of the computation with scores of this size (Deviation::scores). For example, float32 sums of float64
+/// tensors are only as accurate as float32, and products in tf32 only as accurate as float16. One function is for the
+/// forward pass, the other for gradients.
 double allowed_forward(const VerifyInput& input, core::DType stored, double scores);
 double allowed_gradient(const VerifyInput& input, core::DType stored, double scores);
 

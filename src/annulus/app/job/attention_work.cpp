@@ -7,7 +7,6 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/store/finite.hpp"
 #include "annulus/store/row_reading.hpp"
-#include "annulus/strategies/problem_checks.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::app {
@@ -366,10 +365,6 @@ store::RowOrigin input_origin(const Request& request, StoredTensor tensor) {
 }
 
 void put_inputs(const Request& request, store::Wanted wanted, store::FileRows& rows) {
-  if (const auto found = strategies::check_sink(request.problem.precision, request.sink())) {
-    throw comm::AgreedError(core::ErrorKind::failure, fmt::format("{}: dataset {}{}", request.input->inspected().path,
-                                                                  *request.run.settings.input.sink, found->reason));
-  }
   for (const StoredTensor tensor : input_tensors(request)) {
     store::RowOrigin origin = input_origin(request, tensor);
     store::allow(origin, wanted);

@@ -261,6 +261,10 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
     check_backend(request.run, request.problem, purpose);
     const auto use = purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute;
     if (const auto found = check(request.problem, use)) refuse(request.run, found->key, ": {}", found->reason);
+    if (const auto found = strategies::check_sink(request.problem.precision, request.sink())) {
+      core::fail(core::ErrorKind::failure, "{}: dataset {}{}", request.input->inspected().path, *settings.input.sink,
+                 found->reason);
+    }
     if (settings.layer) request.layer = make_layer(request);
     request.results = datasets_of_result(request);
   });
