@@ -156,7 +156,7 @@ TEST_P(ProgramLongRuns, AUnitWhoseBytesChangeOnDiskIsComputedAgain) {
   }
   const Outcome rest = run(3);
   EXPECT_EQ(count(rest.err, "annulus: warning: "), 1) << rest.err;
-  EXPECT_EQ(count(rest.err, "out.h5.part: out of part 0 changed on disk after it was finished\n"), 1) << rest.err;
+  EXPECT_EQ(count(rest.err, "out.h5.part: out of unit 0 changed on disk after it was finished\n"), 1) << rest.err;
   expect_finished(rest, expected, "a bit changed");
 }
 

@@ -39,13 +39,13 @@ bool KeyValue::is_word(std::string_view word) const { return node.kind == YamlNo
 
 void KeyValue::refuse(const std::string& expected) const {
   core::fail(core::ErrorKind::usage, "{}{}: found {}, expected {}", node.location, name, describe(node),
-             words + expected);
+             words.empty() ? expected : words + "or " + expected);
 }
 
 KeyValue KeyValue::or_word(const std::string& word) const {
   const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
   if (std::equal(node.text.begin(), node.text.end(), word.begin(), word.end(), same)) refuse(word);
-  return {node, name, folder, words + word + ", or "};
+  return {node, name, folder, words + word + ", "};
 }
 
 const std::vector<YamlNode>& KeyValue::list() const {

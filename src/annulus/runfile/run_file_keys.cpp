@@ -53,7 +53,7 @@ Codec<pattern::QueryOffset> query_offset() {
   const Codec<QueryOffset> at_row{"row " + row.range,
                                   [=](const KeyValue& value, QueryOffset& to) {
                                     if (!parse_whole(value.node.text, {0, max_rows}).number)
-                                      value.refuse("auto, none, or a row of k, 0 or more");
+                                      value.refuse("a row of k, 0 or more");
                                     to.kind = QueryOffset::Kind::row;
                                     row.read(value, to.row);
                                   },
@@ -67,7 +67,7 @@ Codec<double> base_of_rope() {
     value.each_entry({"base"}, "", [&](const std::string&, const KeyValue& entry) {
       positive().read({entry.node, "layer.rope.base", value.folder}, to);
     });
-    if (value.node.find("base") == nullptr) value.refuse("none or {base: 10000}");
+    if (value.node.find("base") == nullptr) value.refuse("{base: 10000}");
   };
   return {"{base: number above 1}", read, [](double base) { return fmt::format("{{base: {}}}", base); }};
 }

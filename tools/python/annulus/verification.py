@@ -34,16 +34,20 @@ TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e
 # The same, by the precision of the computation (core/tolerance.hpp). For float64 the type of the tensors decides.
 OF_PRECISION = {"float32": 1e-5, "3xtf32": 1e-5, "6xbfloat16": 1e-5, "3xbfloat16": 1e-4, "tf32": 3e-3, "bfloat16": 2e-2}
 
+# How much rounding may change a score of size 1, by the precision of the computation; in others: 2**-24.
+SCORE_ROUNDING = {"float64": 2**-53, "3xtf32": 2**-22, "3xbfloat16": 2**-17, "tf32": 2**-11}
+
 
 class Verified(NamedTuple):
-    """What verify() found; true if both errors are within the tolerance."""
+    """What verify() found; true if both errors are within their tolerances. That of out is larger if scores are large."""
     error_out: float
     error_lse: float
     tolerance: float
     rows: tuple
+    tolerance_out: float
 
     def __bool__(self):
-        return max(self.error_out, self.error_lse) <= self.tolerance
+        return self.error_out <= self.tolerance_out and self.error_lse <= self.tolerance
 
 
 def _error(found, expected):
@@ -53,6 +57,13 @@ def _error(found, expected):
         return np.inf
     found, expected = found[~same], expected[~same]
     return float(np.max(np.abs(found - expected), initial=0) / np.max(np.abs(expected), initial=1))
+
+
+def _score_size(lse, sink, keys):
+    """About how large the largest scores are, as in verify/forward.cpp: lse is (B, rows, H) by the definition."""
+    lse = np.where(np.isfinite(lse), lse, 0)  # rows without keys
+    of_keys = 1 if sink is None else 1 - np.exp(np.minimum(_doubles(sink, "sink") - lse, 0))  # the weight of all keys
+    return np.max(of_keys * (np.abs(lse) - np.log(keys)), initial=0)
 
 
 def _doubles(array, name):
@@ -82,6 +93,9 @@ def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
             raise AnnulusError(f"{name} is {shape}, expected ({', '.join(map(str, wanted))})")
     errors = [_error(np.take(_doubles(found, name), looked_at, axis=along), by_definition)
               for name, found, by_definition in (("out", out, expected[0]), ("lse", lse, expected[1]))]
-    q_type, out_type = as_numpy(q, "q").type, as_numpy(out, "out").type
-    rounded = OF_PRECISION.get(words.get("precision"), 0)
-    return Verified(*errors, max(TOLERANCES[q_type], TOLERANCES[out_type], rounded), tuple(looked_at.tolist()))
+    q_type, out_type, precision = as_numpy(q, "q").type, as_numpy(out, "out").type, words.get("precision", "auto")
+    tolerance = max(TOLERANCES[q_type], TOLERANCES[out_type], OF_PRECISION.get(precision, 0))
+    scores = _score_size(expected[1].swapaxes(1, 2) if axes == "bhsd" else expected[1], words.get("sink"),
+                         canonical_shape(as_numpy(k, "k").numbers.shape, axes, "k")[1])
+    rounding = SCORE_ROUNDING.get(q_type if precision == "auto" else precision, 2**-24)
+    return Verified(*errors, tolerance, tuple(looked_at.tolist()), max(tolerance, float(2 * scores * rounding)))

@@ -125,10 +125,10 @@ def test_the_batch_is_first_and_the_head_size_last(tmp_path, names):
         annulus.convert(tmp_path / "fortran.h5", tmp_path / "no.h5")
 
 
-def virtual(file, source, rows=6, **more):
+def virtual(file, source, rows=6, name="v", **more):
     """Makes v of which the first rows are those of a dataset of another file."""
     layout = h5py.VirtualLayout((1, 6, 2, 4), "f4")
-    layout[:, :rows] = h5py.VirtualSource(source, "v", shape=(1, rows, 2, 4))
+    layout[:, :rows] = h5py.VirtualSource(source, name, shape=(1, rows, 2, 4))
     file.create_virtual_dataset("v", layout, **more)
 
 
@@ -155,6 +155,7 @@ READ_AS = [  # how v is made, and the end of the message; with "; they are read 
     (lambda file: partly(file, fillvalue=-999), " lacks 2 of its 6 chunks (never written); they are read as -999.0; "),
     (lambda file: partly(file, fill_time="never"), " (never written); they are read as whatever is in memory; "),
     (lambda file: virtual(file, "whole.h5", 4, fillvalue=7), " numbers; they are read as 7.0; "),
+    (lambda file: virtual(file, "part.h5", name="of"), " is made of dataset of of part.h5, which does not exist; "),
     (lambda file: virtual(file, "gone.h5"), " is made of dataset v of gone.h5, which does not exist; "),
     (lambda file: file.create_dataset("v", (1, 6, 2, 4), "f4"), " was never written; "),
     (raw, "bad.h5.raw, which has 191 bytes; expected at least 192"),
@@ -168,6 +169,7 @@ def test_numbers_that_were_never_written(tmp_path, monkeypatch, make, says):
     for name, rows in (("part", 4), ("whole", 6)):
         with h5py.File(f"{name}.h5", "w") as file:
             partly(file, rows)
+            file.create_group("of")
     with h5py.File("bad.h5", "w") as file:
         file["q"] = file["k"] = np.ones((1, 6, 2, 4), "f4")
         make(file)
@@ -179,15 +181,17 @@ def test_numbers_that_were_never_written(tmp_path, monkeypatch, make, says):
 
 
 @pytest.mark.parametrize("fill", [0, -999])
-def test_chunks_of_zarr_that_were_never_written(tmp_path, fill):
+@pytest.mark.parametrize("more, chunks, lacks", [({}, 6, 2), ({"zarr_format": 2}, 6, 2), ({"shards": (1, 4, 2, 4)}, 2, 1)])
+def test_chunks_of_zarr_that_were_never_written(tmp_path, fill, more, chunks, lacks):
     import zarr
-    group = zarr.create_group(str(tmp_path / "t.zarr"))
+    group = zarr.create_group(str(tmp_path / "t.zarr"), zarr_format=more.pop("zarr_format", 3))
     for name, rows in (("q", 6), ("k", 6), ("v", 4)):
-        array = group.create_array(name, shape=(1, 6, 2, 4), chunks=(1, 1, 2, 4), dtype="f4", fill_value=fill)
+        array = group.create_array(name, shape=(1, 6, 2, 4), chunks=(1, 1, 2, 4), dtype="f4", fill_value=fill, **more)
         array[:, :rows] = 1
     _, message = tools("convert", "t.zarr", "made.h5", folder=tmp_path, status=2 if fill else 0)
-    start = "error" if fill else "warning"
-    assert f"{start}: t.zarr: v lacks 2 of its 6 chunks (never written); they are read as {fill}" in message, message
+    assert message.startswith(f"annulus-tools: {'error' if fill else 'warning'}: t.zarr: v lacks {lacks} of its {chunks} "
+                              f"chunks (never written, or only fill values); they are read as {fill}"), message
+    assert message.count("\n") == 1, message
 
 
 def test_tensors_of_pytorch_whose_sign_is_turned(tmp_path):

@@ -1,4 +1,4 @@
-"""annulus.attention with a softcap and ALiBi, by the definition; and what is refused."""
+"""annulus.attention with a softcap, ALiBi and large scores, by the definition; and what is refused."""
 import numpy as np
 import pytest
 import torch
@@ -28,6 +28,27 @@ def test_softcap_and_alibi(kind, scores):
     assert annulus.verify(q, k, v, out, lse, **WORDS, **scores)
     if kind in ("float64", "float32"):  # in 16 bits a large cap makes no visible difference
         assert not annulus.verify(q, k, v, *annulus.attention(q, k, v, **WORDS), **WORDS, **scores)
+
+
+@pytest.mark.parametrize("axes", ["bshd", "bhsd"])
+def test_verify_knows_how_large_scores_are_rounded(axes):
+    def allowed(lse):
+        return pytest.approx(2 * (abs(lse).max() - np.log(2)) * 2**-24)
+
+    q, k, v = arrays(shape=(64, 2, 4, 8))
+    k[:, 1] = k[:, 0] + k[:, 1] / 100  # scores are large, their differences are not
+    given = [x.swapaxes(1, 2) if axes == "bhsd" else x for x in (100 * q, k, np.sign(v))]
+    out, lse = annulus.attention(*given, axes=axes)
+    found = annulus.verify(*given, out, lse, axes=axes)
+    assert found and found.error_out > 1.5 * found.tolerance and found.tolerance == TOLERANCE["float32"]
+    assert 300 < abs(lse).max() < 400 and found.tolerance_out == allowed(lse)
+    wrong = out.copy()
+    wrong[3, 1, 1, 2] += 1e-4
+    assert not annulus.verify(*given, wrong, lse, axes=axes)
+    assert not annulus.verify(*given, out, lse * np.float32(1 + 2e-5), axes=axes)
+    sink = np.array([-np.inf, 1e3, 1e3, 1e3])  # in all heads but the first, keys have no weight
+    found = annulus.verify(*given, out, lse, axes=axes, sink=sink)
+    assert found.tolerance_out == allowed(lse[:, 0] if axes == "bhsd" else lse[..., 0])
 
 
 @pytest.mark.parametrize("heads", [1, 3, 6, 8, 12])
