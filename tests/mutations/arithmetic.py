@@ -50,7 +50,7 @@ mutation("no-sum-of-shared", "gradients of keys that ranks share are not summed"
          "if (is_of_keys(weight)) work_.sum_shared(", "if (is_of_keys(weight) && sum.rows < 0) work_.sum_shared(",
          "layer_passes.np4:Passes.EqualTheDefinitionInFloat64")
 mutation("tolerance", "verify allows twice the error", VERIFY + "attention.cpp",
-         "return std::max({forward_tolerance(input.type),", "return 2 * std::max({forward_tolerance(input.type),",
+         "return std::max(\n      {forward_tolerance(input.type),", "return 2 * std::max(\n      {forward_tolerance(input.type),",
          "verify_attention.np1:*VerifyAttention.AllowsTheToleranceOfItsTypeAndNoMore*")
 mutation("borders-skipped", "verify does not look at rows at borders of segments", VERIFY + "rows.cpp",
          "rows.insert(rows.end(), {begin - 1, begin});", "rows.insert(rows.end(), {begin});",

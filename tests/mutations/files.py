@@ -24,8 +24,7 @@ mutation("borders-unsafe", "rows at borders of blocks are not flushed before the
          "  flush_and_close(*file, path_);\n  borders_.clear();", "  borders_.clear();",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
 mutation("journal-first", "the journal goes before the result has its name", STORE + "output_file.cpp",
-         "    part_->publish(final_path_, plan_.where.overwrite, record, unnamed);\n",
-         "    journal_->remove();\n    part_->publish(final_path_, plan_.where.overwrite, record, unnamed);\n",
+         "    named.publish();\n", "    journal_->remove();\n    named.publish();\n",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
 mutation("journal-checksum", "a damaged line of a journal counts", STORE + "journal.cpp",
          "if (fmt::format(\"{:08x}\", checksum(line)) != text.substr(0, 8)) return std::nullopt;", "",

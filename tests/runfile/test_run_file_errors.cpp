@@ -181,6 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"Partition", good + "distribution: {partition: zigzg}\n", "3:27",
             "expected one of auto, " + test::words_of(pattern::partition_table) + ", did you mean 'zigzag'?"},
         Bad{"BlockSize", good + "distribution: {partition: block_cyclic, block_size: 0}\n", "3:53", "found '0'"},
+        Bad{"NoneInCapitals", good + "distribution: {machine: None}\n", "3:25", "found 'None', expected none"},
         Bad{"BlockSizeAlone", good + "distribution: {block_size: 8}\n", "3:16", "needs partition: block_cyclic"},
         Bad{"StallTimeout", good + "distribution: {stall_timeout: 0}\n", "3:31",
             "found '0', expected a finite number above 0"},

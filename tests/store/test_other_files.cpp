@@ -382,7 +382,7 @@ TEST_F(OtherFiles, SmallDatasetsAreCheckedAsLargeOnes) {
       put();
       add_attribute(path, name, "scale_factor", H5T_NATIVE_DOUBLE, {2});
     });
-    refused(" holds 3 as its number ", [&] {
+    refused(name == "coordinates" ? " holds nan at [0, 0], expected finite" : " holds 3 as its number ", [&] {
       put();
       add_attribute(path, name, "_FillValue", H5T_NATIVE_DOUBLE, {3});
     });

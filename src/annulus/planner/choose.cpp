@@ -71,14 +71,18 @@ Problem with_partition_of(const Candidate& candidate, const Problem& problem) {
   return cut;
 }
 
+/// With more ranks, counting the memory of slices exactly (slice_memory()) would take too long for every candidate.
+constexpr int few_ranks = 16;
+
 /// Bytes of a candidate at once; in the smallest slices, if these are for `ranks` ranks.
 double least_bytes(const Candidate& candidate, const Problem& problem, std::optional<int> ranks,
                    const core::Machine& machine) {
   if (!ranks) return candidate.cost->memory_bytes;
   const Problem cut = with_partition_of(candidate, problem);
-  return slice_memory(*candidate.strategy, cut, candidate.strategy->partition(cut, *ranks),
-                      smallest_slices(*candidate.strategy, cut, *ranks), machine)
-      .alone;
+  const pattern::Partition partition = candidate.strategy->partition(cut, *ranks);
+  const strategies::SliceSize size = smallest_slices(*candidate.strategy, cut, *ranks);
+  if (*ranks <= few_ranks) return slice_memory(*candidate.strategy, cut, partition, size, machine).alone;
+  return predict(*candidate.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, machine)->memory_bytes;
 }
 
 /// Takes the candidate that needs the least memory, of those whose windows fit.
@@ -88,7 +92,7 @@ void take_smallest(Choice& choice, const Problem& problem, std::optional<int> ra
   choice.fits = false;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!is_offered(all[i], problem) || !fits_window(all[i], machine)) continue;
-    const double bytes = least_bytes(all[i], problem, ranks, machine);
+    const double bytes = all[i].least_bytes ? *all[i].least_bytes : least_bytes(all[i], problem, ranks, machine);
     if (choice.taken == all.size() || bytes < choice.least_bytes) choice.taken = i, choice.least_bytes = bytes;
   }
 }
@@ -266,13 +270,16 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
   const auto cut_all = [&](bool exact) {
     bool any = false;
     for (Candidate& one : choice.candidates) {
+      if (exact && !is_offered(one, problem)) continue;
+      if (exact) one.least_bytes = least_bytes(one, problem, ranks, machine);
+      if (exact && *one.least_bytes > machine.memory_per_rank) continue;
       one.sliced = cut_to_fit(one, problem, ranks, machine, exact);
       any = any || (one.sliced && is_offered(one, problem));
     }
     return any;
   };
   const bool searches = in_slices && (ranks <= many_ranks || !any_fits);
-  if (searches && !cut_all(/*exact=*/false) && !any_fits && ranks <= largest_enumerated) cut_all(/*exact=*/true);
+  if (searches && !cut_all(/*exact=*/false) && !any_fits && ranks <= few_ranks) cut_all(/*exact=*/true);
   const Strategy* single = strategies::find("single");
   const auto local = std::find_if(choice.candidates.begin(), choice.candidates.end(),
                                   [&](const Candidate& one) { return one.strategy == single; });

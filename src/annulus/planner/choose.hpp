@@ -21,6 +21,7 @@ struct Candidate {
   std::optional<Cost> cost;                         ///< of both passes if the problem asks for gradients
   std::optional<Cost> backward;                     ///< the part of `cost` that belongs to the backward pass
   std::optional<SlicedCost> sliced{};               ///< set if the candidate fits only in slices
+  std::optional<double> least_bytes{};              ///< memory of its smallest slices, if it was counted exactly
 };
 
 /// A decision, with the candidates among which it was made.

@@ -334,6 +334,7 @@ void PartFile::complete(const Record& record) const {
   extend(file, path_, bytes_of(record) + spare_bytes);  // HDF5 removes the bytes that it does not use
   add_record(path_, record);
   check(file, layout_.bytes);
+  flush_to_disk(file, path_);  // if it fails, the caller still removes the file
 }
 
 }  // namespace annulus::store

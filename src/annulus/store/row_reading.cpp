@@ -69,7 +69,7 @@ void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, c
     std::string text;
     std::set<std::string> others;
     for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {
-      if (name) warn_once(add_other_files(open, file.path, *name, others));
+      if (name) warn_once(add_other_files(open, file.path, *name, others, !file.left_out.empty()));
     }
     for (const auto& [name, info] : file.datasets) {
       const std::string where = fmt::format("{}: dataset {}", file.path, name);
@@ -78,7 +78,7 @@ void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, c
       for (const MissingValue& one : missing_values_of(dataset, where))
         text += fmt::format(" {} {:a}", one.attribute, one.value);
       text += '\n';
-      warn_once(add_other_files(open, file.path, name, others));
+      warn_once(add_other_files(open, file.path, name, others, file.has_left_out(info)));
     }
     return text + fmt::format("{}", fmt::join(others, std::string_view("\0", 1)));
   }));

@@ -29,7 +29,7 @@ Meaning meaning_of(std::string name) {
   const auto is_one_of = [&](const auto& words) { return std::find(words.begin(), words.end(), name) != words.end(); };
   if (name.starts_with("seq") || is_one_of(rows)) return Meaning::rows;
   if (is_one_of(heads)) return Meaning::heads;
-  if (name == "b" || name == "batch") return Meaning::batch;
+  if (name == "batch") return Meaning::batch;
   if (name == "d" || name == "dim" || name == "head_dim") return Meaning::head_dim;
   return Meaning::unknown;
 }

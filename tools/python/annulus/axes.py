@@ -5,7 +5,7 @@ from annulus.errors import AnnulusError
 NAMES = {"bshd": ("batch", "sequence", "head", "dim"), "bhsd": ("batch", "head", "sequence", "dim")}
 ROWS = ("s", "t", "l", "time", "row", "rows", "tokens", "position", "length", "query")
 HEADS = ("h", "hkv", "nh", "head", "heads", "num_heads", "n_heads", "kv_heads", "kv_head", "num_kv_heads")
-OUTER = {"b": "batch", "batch": "batch", "d": "dim", "dim": "dim", "head_dim": "dim"}  # the first axis, and the last
+OUTER = {"batch": "batch", "d": "dim", "dim": "dim", "head_dim": "dim"}  # the first axis, and the last
 HEAD_DIM_MOST = 576
 OF_KEYS = ("k", "v", "dk", "dv")
 OF_VALUES = ("v", "dout", "out", "dv")

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 #include "annulus/comm/root.hpp"
@@ -40,9 +41,10 @@ std::size_t count_on_every_rank(const std::string& where, const std::vector<Inde
   return std::size_t(count);
 }
 
-/// Reads all numbers of a dataset. Every rank will keep all of them. `type` is HDF5's type for a Number in memory.
+/// Reads all numbers of a dataset, also those that mean "missing". Every rank will keep all of them. `type` is HDF5's
+/// type for a Number in memory.
 template <class Number>
-std::vector<Number> read_all(hid_t dataset, const std::string& where, const std::vector<Index>& extents, hid_t type) {
+std::vector<Number> read_any(hid_t dataset, const std::string& where, const std::vector<Index>& extents, hid_t type) {
   refuse_packed(dataset, where);
   if (std::count(extents.begin(), extents.end(), 0) == 0) refuse_unwritten(dataset, where);
   std::vector<Number> numbers(count_on_every_rank(where, extents));
@@ -50,6 +52,13 @@ std::vector<Number> read_all(hid_t dataset, const std::string& where, const std:
   check_hdf5(comm::blocking("H5Dread", H5Dread, dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT,
                             static_cast<void*>(numbers.data())),
              "{}: reading failed", where);
+  return numbers;
+}
+
+/// The same, but throws Error(failure) if a number means "missing".
+template <class Number>
+std::vector<Number> read_all(hid_t dataset, const std::string& where, const std::vector<Index>& extents, hid_t type) {
+  std::vector<Number> numbers = read_any<Number>(dataset, where, extents, type);
   refuse_missing(dataset, where, numbers);
   return numbers;
 }
@@ -122,23 +131,26 @@ std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfil
   return {0, shape.sequence};
 }
 
-/// Returns `coordinates` (rows, 2) with zeros in the rows that exist in no batch entry. `ranges` says which rows exist,
-/// see read_ranges(). Throws Error(failure) for NaN or infinity in other rows; `where` names file and dataset.
-std::vector<double> finite_coordinates(const std::string& where, const std::vector<double>& coordinates,
+/// Returns `coordinates` (rows, 2) with 0 in place of NaN and infinity in rows that exist in no batch entry. `ranges`
+/// says which rows exist, see read_ranges(). Throws Error(failure) for NaN or infinity in other rows; `where` names
+/// file and dataset.
+std::vector<double> finite_coordinates(const std::string& where, std::vector<double> coordinates,
                                        const std::vector<Index>& ranges) {
-  if (coordinates.empty()) return {};
   const Index rows = Index(coordinates.size()) / 2;
-  std::vector<double> used(coordinates.size());
-  for (std::size_t i = 0; i < ranges.size(); i += 2) {
-    if (ranges[i] == ranges[i + 1]) continue;
-    const Index first = ranges[i] % rows, count = ranges[i + 1] - ranges[i];
-    std::copy_n(coordinates.begin() + 2 * first, 2 * count, used.begin() + 2 * first);
+  std::vector<bool> exists(static_cast<std::size_t>(rows));
+  for (std::size_t i = 0; rows > 0 && i < ranges.size(); i += 2) {
+    if (ranges[i] < ranges[i + 1]) std::fill_n(exists.begin() + ranges[i] % rows, ranges[i + 1] - ranges[i], true);
   }
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    if (std::isfinite(used[i])) continue;
-    fail(ErrorKind::failure, "{} holds {} at [{}, {}], expected finite numbers", where, used[i], i / 2, i % 2);
+  for (std::size_t i = 0; i < coordinates.size(); ++i) {
+    if (std::isfinite(coordinates[i])) continue;
+    if (exists[i / 2]) {
+      fail(ErrorKind::failure,
+           "{} holds {} at [{}, {}], expected finite numbers, and none that its attributes call missing", where,
+           coordinates[i], i / 2, i % 2);
+    }
+    coordinates[i] = 0;
   }
-  return used;
+  return coordinates;
 }
 
 /// Reads all numbers of a dataset that look_at() has checked.
@@ -198,7 +210,12 @@ std::vector<double> read_coordinates(hid_t file, const std::string& path, const 
                                      const std::string& to_fit) {
   const FoundDataset found = look_at(file, path, name, "(sequence, 2)", "input.coordinates names it");
   check_extents(found, {rows, 2}, to_fit);
-  return read_doubles(file, path, name, found);
+  const DatasetId dataset = open_dataset(file, path, name);
+  std::vector<double> numbers = read_any<double>(dataset, found.where, found.extents, H5T_NATIVE_DOUBLE);
+  // finite_coordinates() refuses these, too, unless their rows do not exist.
+  for (const MissingValue& one : missing_values_of(dataset, found.where))
+    std::replace(numbers.begin(), numbers.end(), one.value, std::numeric_limits<double>::quiet_NaN());
+  return numbers;
 }
 
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,

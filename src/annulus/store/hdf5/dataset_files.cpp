@@ -104,6 +104,7 @@ std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::stri
   std::size_t count = 0;
   check_hdf5(H5Pget_virtual_count(creation, &count), "{}", where);
   std::map<Source, bool> found;
+  Source before;
   const auto add = [&](const std::string& files, const std::string& datasets, std::size_t block) {
     const std::string file = name_of_block(files, block), dataset = name_of_block(datasets, block);
     const auto place = file == "." ? std::optional(holder)  // HDF5's name for the file itself
@@ -114,8 +115,9 @@ std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::stri
                  dataset, file);
     }
     if (!place || (block > 0 && has_blocks(datasets) && !has_link(open_alone(*place, false), dataset))) return false;
-    found.emplace(Source(*place, dataset), block > 0);
-    return true;
+    const Source source(*place, dataset);
+    found.emplace(source, block > 0);
+    return std::exchange(before, source) != source;  // the same source again: there is no last block
   };
   for (std::size_t i = 0; i < count; ++i) {
     const std::string file = text_from(
@@ -143,6 +145,7 @@ struct Search {
   const std::string& path;
   std::set<std::string>& others;
   bool counts_gaps = false;
+  bool may_be_unread = false;                      ///< described_gaps()
   std::vector<std::string> gaps{};                 ///< with counts_gaps: what described_gaps() has returned
   std::map<Source, std::set<Source>> made_of{};    ///< what each virtual dataset is made of
   std::vector<std::pair<Source, bool>> waiting{};  ///< sources to look at, with the bool of sources_of()
@@ -220,7 +223,8 @@ struct Search {
   }
 
   void note_gaps(hid_t dataset, const std::string& where, const std::string& as_source) {
-    std::string found = described_gaps(dataset, where, as_source.empty() ? where : as_source);
+    const bool is_source = !as_source.empty();  // perhaps nobody maps what it lacks
+    std::string found = described_gaps(dataset, where, is_source ? as_source : where, may_be_unread || is_source);
     if (!found.empty()) gaps.push_back(std::move(found));
   }
 
@@ -265,9 +269,9 @@ void check_sources(hid_t file, const std::string& path, const std::string& name,
   Search{path, others}.add(file, path, name);
 }
 
-std::string add_other_files(hid_t file, const std::string& path, const std::string& name,
-                            std::set<std::string>& others) {
-  Search search{path, others, /*counts_gaps=*/true};
+std::string add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others,
+                            bool may_be_unread) {
+  Search search{path, others, /*counts_gaps=*/true, may_be_unread};
   search.add(file, path, name);
   if (search.gaps.size() <= 1) return search.gaps.empty() ? "" : search.gaps.front();
   return fmt::format("{} (and {} more parts like this)", search.gaps.front(), search.gaps.size() - 1);

@@ -20,9 +20,10 @@ void refuse_unwritten(hid_t dataset, const std::string& where);
 
 /// Describes the chunks of a dataset that were never written, or the numbers of a virtual dataset that have no source:
 /// "SUBJECT lacks 2 of its 8 chunks (never written): HDF5 reads them as 0". Empty if there are none. Throws
-/// Error(failure) with this text if HDF5 reads them as another number than 0. `where` names the dataset. Call it when
-/// the file is looked at first: counting a million chunks takes time.
-std::string described_gaps(hid_t dataset, const std::string& where, const std::string& subject);
+/// Error(failure) with this text if HDF5 reads them as another number than 0, unless `may_be_unread`: they may belong
+/// to rows that do not exist. `where` names the dataset. Call it when the file is looked at first: counting a million
+/// chunks takes time.
+std::string described_gaps(hid_t dataset, const std::string& where, const std::string& subject, bool may_be_unread);
 
 /// Returns the byte of the file `path` at which the dataset's numbers begin. Returns DatasetInfo::by_hdf5 if the
 /// numbers are not contiguous, differ from their form in memory, or are in another file. `where` names the dataset.
@@ -46,9 +47,9 @@ bool is_in_another_file(hid_t dataset, const std::string& path);
 /// dataset (and their sources), and external raw storage. Throws Error(failure) if a source does not exist or was never
 /// written, because HDF5 would read fill values instead. Sources that are missing are allowed, and not added, if they
 /// are blocks after the first of a pattern ("part_%b.h5"). Returns the text for a warning if a part of the dataset, or
-/// of its sources, was never written (described_gaps()); otherwise an empty text.
-std::string add_other_files(hid_t file, const std::string& path, const std::string& name,
-                            std::set<std::string>& others);
+/// of its sources, was never written (described_gaps(), to which `may_be_unread` is passed); otherwise an empty text.
+std::string add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others,
+                            bool may_be_unread);
 
 /// Call it after a dataset is opened and before it is read. Throws Error(failure) as add_other_files(), for example if
 /// the dataset is virtual and contains itself, or if a file that it needs is missing, a FIFO, a device or too short.

@@ -223,8 +223,7 @@ FileId open_alone(const std::string& path, bool to_write) {
   quiet_hdf5();
   check_openable(path, to_write);
   if (comm::blocking("H5Fis_hdf5", H5Fis_hdf5, path.c_str()) <= 0)
-    fail(ErrorKind::failure, "{}: is not an HDF5 file; `annulus-tools convert` makes one of other files of tensors",
-         path);
+    fail(ErrorKind::failure, "{}: is not an HDF5 file", path);
   const PropertyId access = alone_access();
   FileId file(comm::blocking("H5Fopen", H5Fopen, path.c_str(), to_write ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access));
   if (file < 0) fail_to_open(path, hdf5_reason());
