@@ -72,7 +72,7 @@ def flipped_in_part_file(case):
     flip(part, int(first[1]) + 4 * 32 + 3)  # head 1 is not yet written: only head 0 is noticed
     flip(part, int(first[1]) + 3)
     run = case.start(2, "run run.yaml")
-    case.ended(run, "a bit of a finished unit in the part file", r"annulus: warning: .*part: out of part 0 changed on disk", 0,
+    case.ended(run, "a bit of a finished unit in the part file", r"annulus: warning: .*part: out of unit 0 changed on disk", 0,
                keeps=["result.h5"])
     assert case.bits() == expected, "other bits"
 

@@ -25,7 +25,7 @@ struct KeyValue {
   const YamlNode& node;
   std::string_view name;
   const std::string& folder;
-  std::string words = "";  ///< what refuse() says is expected, too: "auto, "
+  std::string words{};  ///< what refuse() says is expected, too: "auto, "
 
   /// True if the value is this word, plain or quoted.
   bool is_word(std::string_view word) const;
