@@ -118,7 +118,7 @@ def test_orders_that_contradict_each_other_are_refused(tmp_path):
     annulus.convert(tmp_path / "square.h5", tmp_path / "made.h5", to_axes="bshd")
 
 
-@pytest.mark.parametrize("names", ["dim sequence head batch", "x y z B", "head_dim y z x"])
+@pytest.mark.parametrize("names", ["dim sequence head batch", "x y z batch", "head_dim y z x"])
 def test_the_batch_is_first_and_the_head_size_last(tmp_path, names):
     named_axes(tmp_path / "fortran.h5", attribute(names))
     with pytest.raises(AnnulusError, match=rf"names its axes \({', '.join(names.split())}\); expected \(batch, seq"):
