@@ -159,6 +159,11 @@ TEST_F(Limits, OfSharedMemoryAreKnownBeforeAnythingIsRead) {
   for (const char* word : {"need 12817382.8 MiB of shared memory", " free; expected ", "--shm-size", "than onesided"}) {
     EXPECT_NE(named.err.find(word), std::string::npos) << named.err;
   }
+  const Outcome statistics = annulus(2,  // their sums need less than those of gradients
+                                     "run small.yaml --set distribution.strategy=onesided "
+                                     "--set input.generate.sequence=100000000000 --set output.statistics=[received]");
+  EXPECT_EQ(statistics.status, 1);
+  EXPECT_NE(statistics.err.find("need 12817382.8 MiB of shared memory"), std::string::npos) << statistics.err;
   EXPECT_EQ(files(), (std::vector<std::string>{"run.yaml", "small.yaml"})) << "nothing was made";
 }
 

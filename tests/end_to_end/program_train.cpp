@@ -86,6 +86,7 @@ TEST_F(Layers, LossCurveIsTheSameForStrategiesShardingsAndRankCounts) {
     EXPECT_LT(largest_difference(result("wq"), wq), 1e-9) << more << " on " << ranks;
     EXPECT_LT(largest_difference(result("bo"), bo), 1e-9) << more << " on " << ranks;
     EXPECT_EQ(count(trained.out, "\nstep "), 12) << "0 to 10, and 20\n" << trained.out;
+    EXPECT_EQ(count(trained.out, " single on 4 ranks\n"), more == "layer.sharding=tensor" ? 1 : 0) << trained.out;
   }
 }
 

@@ -129,7 +129,7 @@ TEST_F(Unwritten, WhatIsReadAsAnotherNumberIsRefused) {
   runfile::InputSettings padded = with_v("filled");  // chunks of rows that do not exist may lack
   padded.lengths = "lengths";
   EXPECT_NO_THROW(tensor_file(padded, comm));
-  EXPECT_NO_THROW(tensor_file(with_v("part_filled"), comm)) << "perhaps nobody maps what the source lacks";
+  EXPECT_NO_THROW(tensor_file(with_v("part_filled"), comm)) << "a dataset may not map what its source lacks";
   const InputFile file = tensor_file(with_v("netcdf"), comm);
   std::vector<float> numbers(rows * heads * dim);
   expect_error(path, "dataset netcdf holds 9.969209968386869e+36 at [0, 5, 0, 0], which netCDF reads for a number that",

@@ -93,7 +93,9 @@ void take_smallest(Choice& choice, const Problem& problem, std::optional<int> ra
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!is_offered(all[i], problem) || !fits_window(all[i], machine)) continue;
     const double bytes = all[i].least_bytes ? *all[i].least_bytes : least_bytes(all[i], problem, ranks, machine);
-    if (choice.taken == all.size() || bytes < choice.least_bytes) choice.taken = i, choice.least_bytes = bytes;
+    if (choice.taken != all.size() && bytes >= choice.least_bytes) continue;
+    choice.taken = i;
+    choice.least_bytes = bytes;
   }
 }
 

@@ -155,8 +155,7 @@ void add_compute(Keys& keys) {
       .field("backend", &C::backend,
              one_named<std::optional<core::Backend>>(core::all_backends, {{"auto", std::nullopt}}),
              "{}; auto: in builds for GPUs a library, if it serves the run, otherwise device; in other builds host; "
-             "annulus "
-             "computes what a library cannot")
+             "annulus computes what a library cannot")
       .decides_result = false;
   compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
   compute.field("precision", &C::precision,

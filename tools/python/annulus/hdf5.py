@@ -128,7 +128,8 @@ def _fill(dataset):
 def check_written(dataset, where, above=()):
     """Raises AnnulusError, which begins with `where`, if HDF5 would return fill values for numbers of the dataset or of
     its sources, because they were never written or their file is missing. If only chunks are missing, or sources of a
-    virtual dataset, and the fill value is 0, this is a warning. The program follows the same rules."""
+    virtual dataset, and the fill value is 0, this is a warning; also if chunks of a source are missing, because the
+    virtual dataset may not map them. The program follows the same rules, but knows which rows exist."""
     if dataset.size == 0:
         return
     made = dataset.id.get_create_plist()
@@ -136,7 +137,7 @@ def check_written(dataset, where, above=()):
         _check_sources(dataset, where, above)
         lacks, total = dataset.size - _mapped(dataset, made), dataset.size
         if lacks > 0:
-            packing.report_gaps(f"{where} has no source for {lacks} of its {total} numbers", _fill(dataset))
+            packing.report_gaps(f"{where} has no source for {lacks} of its {total} numbers", _fill(dataset), bool(above))
     elif made.get_external_count():
         _check_raw(dataset, made, where)
     elif made.get_layout() != h5py.h5d.COMPACT and dataset.id.get_storage_size() == 0:
@@ -144,7 +145,7 @@ def check_written(dataset, where, above=()):
     elif dataset.chunks:
         total = math.prod(-(-extent // chunk) for extent, chunk in zip(dataset.shape, dataset.chunks))
         if (lacks := total - dataset.id.get_num_chunks()) > 0:
-            packing.report_gaps(f"{where} lacks {lacks} of its {total} chunks (never written)", _fill(dataset))
+            packing.report_gaps(f"{where} lacks {lacks} of its {total} chunks (never written)", _fill(dataset), bool(above))
 
 
 def _check_raw(dataset, made, where):

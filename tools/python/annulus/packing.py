@@ -42,13 +42,13 @@ def refuse_netcdf_fill(where, numbers, element):
                            "for numbers that were never written; expected numbers everywhere")
 
 
-def report_gaps(gaps, fill):
-    """Warns of numbers that were never written if they are read as 0. Raises AnnulusError if they are read as another
-    `fill`, or, if it is None, as whatever is in memory. `gaps` says which tensor lacks what."""
-    if fill != 0:
-        raise AnnulusError(f"{gaps}; they are read as {'whatever is in memory' if fill is None else fill}; expected a "
-                           "tensor that is written completely")
-    print(f"annulus-tools: warning: {gaps}; they are read as 0", file=sys.stderr)
+def report_gaps(gaps, fill, may_be_unread=False):
+    """Warns of numbers that were never written if they are read as 0, or perhaps not read. Otherwise raises AnnulusError:
+    they are read as another `fill`, or, if it is None, as whatever is in memory. `gaps` says which tensor lacks what."""
+    read_as = f"{gaps}; they are read as {'whatever is in memory' if fill is None else fill}"
+    if fill != 0 and not may_be_unread:
+        raise AnnulusError(f"{read_as}; expected a tensor that is written completely")
+    print(f"annulus-tools: warning: {read_as}", file=sys.stderr)
 
 
 def _occurrences(fill, numbers, element):

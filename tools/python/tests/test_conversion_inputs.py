@@ -146,10 +146,12 @@ def netcdf(file):
     file.create_dataset("v", (1, 6, 2, 4), "f4", fillvalue=np.float32(2.0**123 * 0.9375))[:, :4] = 1
 
 
-READ_AS = [  # how v is made, and the end of the message; with "; they are read as 0" it is a warning
+READ_AS = [  # how v is made, and the end of the message; it is a warning if it ends with a number
     (partly, " lacks 2 of its 6 chunks (never written); they are read as 0"),
     (lambda file: virtual(file, "part.h5"),
      " is made of dataset v of part.h5, which lacks 2 of its 6 chunks (never written); they are read as 0"),
+    (lambda file: virtual(file, "odd.h5"),
+     " is made of dataset v of odd.h5, which lacks 2 of its 6 chunks (never written); they are read as -999.0"),
     (lambda file: virtual(file, "whole.h5", 4), " has no source for 16 of its 48 numbers; they are read as 0"),
     (lambda file: virtual(file, "whole.h5", fillvalue=7), ""),
     (lambda file: partly(file, fillvalue=-999), " lacks 2 of its 6 chunks (never written); they are read as -999.0; "),
@@ -166,15 +168,15 @@ READ_AS = [  # how v is made, and the end of the message; with "; they are read 
 @pytest.mark.parametrize("make, says", READ_AS)
 def test_numbers_that_were_never_written(tmp_path, monkeypatch, make, says):
     monkeypatch.chdir(tmp_path)
-    for name, rows in (("part", 4), ("whole", 6)):
+    for name, rows, fill in (("part", 4, 0), ("whole", 6, 0), ("odd", 4, -999)):
         with h5py.File(f"{name}.h5", "w") as file:
-            partly(file, rows)
+            partly(file, rows, fillvalue=fill)
             file.create_group("of")
     with h5py.File("bad.h5", "w") as file:
         file["q"] = file["k"] = np.ones((1, 6, 2, 4), "f4")
         make(file)
     monkeypatch.setattr(tensors, "PIECE_BYTES", 32)  # several pieces, one warning
-    refused = says and not says.endswith(" 0")
+    refused = says and not says.endswith((" 0", "-999.0"))
     _, message = tools("convert", "bad.h5", "made.h5", status=2 if refused else 0)
     start = f"annulus-tools: {'error' if refused else 'warning'}: bad.h5: dataset "
     assert message.count(start) == bool(says) and says in message and message.count("\n") == bool(says), message

@@ -223,7 +223,7 @@ struct Search {
   }
 
   void note_gaps(hid_t dataset, const std::string& where, const std::string& as_source) {
-    const bool is_source = !as_source.empty();  // perhaps nobody maps what it lacks
+    const bool is_source = !as_source.empty();  // the dataset may not map what its source lacks
     std::string found = described_gaps(dataset, where, is_source ? as_source : where, may_be_unread || is_source);
     if (!found.empty()) gaps.push_back(std::move(found));
   }
