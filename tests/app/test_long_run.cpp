@@ -247,6 +247,7 @@ TEST_F(LongRunTest, OtherSettingsAreRefusedUntilItIsForgotten) {
   EXPECT_FALSE(recorded_cuts(other, true, comm_).has_value());
   comm_.barrier();
   EXPECT_TRUE(std::filesystem::exists(result() + ".part")) << "the new run may still be refused";
+  comm_.barrier();  // rank 0 may remove the file only after all ranks have looked
   forget_earlier(other, comm_);
   EXPECT_FALSE(std::filesystem::exists(result() + ".part"));
   EXPECT_FALSE(std::filesystem::exists(result() + ".journal"));
