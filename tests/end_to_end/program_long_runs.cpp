@@ -1,5 +1,8 @@
 // Runs in units (blocks of `stream`, slices of other strategies) that are killed, stopped or meet a full disk, and then
 // start again: the same command computes the rest, and the bits are those of a run that was not interrupted.
+#include <map>
+#include <set>
+
 #include "launched.hpp"
 #include "results.hpp"
 
@@ -346,6 +349,35 @@ bench: {sweep: [{attention.causal: [true, false]}], repeats: 1, file: sweep.h5}
   }
   EXPECT_TRUE(is_flushed);
   EXPECT_GE(written, 3) << "less than a line for the sweep and one for each case";
+}
+
+/// The tables of a sweep are written under a temporary name. They get their own names when they are on the disk.
+TEST_F(ProgramTest, ATableThatHasItsNameIsOnTheDisk) {
+  write("deck.yaml", R"(
+input: {generate: {sequence: 64, heads: 1, head_dim: 8}}
+bench: {sweep: [{attention.causal: [true, false]}], repeats: 1, file: sweep.h5, json: sweep.json}
+)");
+  const std::string preload = " env LD_PRELOAD=" ANNULUS_RECORDER " RECORD_FILE=calls.txt ";
+  ASSERT_EQ(shell(fmt::format(ANNULUS_LAUNCH, 1) + preload + ANNULUS_PROGRAM " bench deck.yaml").status, 0);
+  std::istringstream calls(slurp(folder / "calls.txt"));
+  std::map<std::string, bool> is_flushed;  // for each temporary file that was written
+  std::set<std::string> named;
+  bool is_folder_flushed = true;
+  for (std::string line; std::getline(calls, line);) {
+    std::string process, call, file, detail;
+    std::istringstream(line) >> process >> call >> file >> detail;
+    if (line.ends_with("flush a folder")) is_folder_flushed = true;
+    if (file.find(".tmp.") == file.npos) continue;
+    if (call == "write") is_flushed[file] = false;
+    if (call == "flush") is_flushed[file] = true;
+    if (call == "rename" || call == "replace") {
+      EXPECT_TRUE(is_flushed.contains(file) && is_flushed[file]) << line;
+      named.insert(detail);
+      is_folder_flushed = false;
+    }
+  }
+  EXPECT_TRUE(is_folder_flushed);
+  EXPECT_EQ(named, (std::set<std::string>{"sweep.h5", "sweep.json"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(, ProgramLongRuns, testing::ValuesIn(kinds),

@@ -1,5 +1,5 @@
-// Preloaded into annulus, records its calls on files NAME.part, NAME.journal and NAME.jsonl, and can kill it in one of
-// them. When a process is killed, the system keeps all that it has written, even without a flush: only the order of
+// Preloaded into annulus, records its calls on files NAME.part, NAME.journal, NAME.jsonl and NAME.tmp.*, and can kill it
+// in one of them. When a process is killed, the system keeps all that it has written, even without a flush: only the order of
 // calls shows that data were flushed before the program relied on them. Environment variables:
 //   RECORD_FILE  where lines "PID CALL FILE DETAIL" go: "12 write out.h5.part 4096", "12 flush out.h5.journal",
 //                "12 rename out.h5.part out.h5" ("replace" if it would replace a file), "12 flush a folder",
@@ -43,7 +43,8 @@ Function real(const char* name) {
 /// The file's name without its folder; empty for files that are not watched.
 std::string watched(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
-  const bool is_ours = name.ends_with(".part") || name.ends_with(".journal") || name.ends_with(".jsonl");
+  const bool is_ours = name.ends_with(".part") || name.ends_with(".journal") || name.ends_with(".jsonl") ||
+                       name.find(".tmp.") != name.npos;
   return is_ours ? std::string(name) : "";
 }
 

@@ -9,7 +9,7 @@ mutation("no-fsync", "files are not flushed to the disk", STORE + "files/file_sy
 mutation("rename-before-flush", "a file gets its name before it is on the disk", STORE + "files/atomic_file.cpp",
          "  flush_to_disk(descriptor_, unfinished_->path());\n  const comm::BlockingScope inside",
          "  const comm::BlockingScope inside",
-         "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
+         "program_long_runs:*ATableThatHasItsNameIsOnTheDisk*")
 mutation("unsafe-folder", "a new name is not flushed to the disk", STORE + "files/atomic_file.cpp",
          "  flush_folder(final_path_);", "  (void)final_path_;",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")

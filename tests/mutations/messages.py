@@ -56,8 +56,8 @@ mutation("ordered-sends", "the buffer of sums is filled while the last ones leav
 mutation("window-adds", "a block is zeroed while its sums are being added", STRATEGIES + "gradients/window_sums.cpp",
          "  wait(slot(s));\n", "",
          "strategies_onesided.np4:Onesided.AHeldRankChangesNoGradient")
-mutation("return-order", "what ranks made for queries is returned in another order",
+mutation("return-place", "what ranks made for queries is returned into one place, over that of other ranks",
          STRATEGIES + "queries/query_exchange.cpp",
          "const Index first = Index(receives.size()) * own_;",
-         "const Index first = (Index(places_.size() - receives.size()) - 1) * own_;",
+         "const Index first = 0;",
          "strategies_pass_q.np2")
