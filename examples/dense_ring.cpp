@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <annulus/annulus.hpp>
 #include <cmath>
 #include <cstdio>

@@ -53,7 +53,7 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
   pass_round(comm,
              [&](const Message& send, const Message& receive) { Exchange(comm).run_blocking({send}, {receive}, 0); });
   // MPI sends a large message only when its receive is posted: if all ranks sent first, they would wait for ever.
-  const Watchdog watchdog(comm, 10);
+  const Watchdog watchdog(comm, 60);
   const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
   const Index rows = 100000;
   Block own(1, rows), received(1, rows);
@@ -65,7 +65,7 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
 /// A rank gets a small message although its own large send has no receive yet. `kind` tells the messages apart.
 TEST(Exchange, WaitsForWhatComesAlone) {
   const Communicator comm(MPI_COMM_WORLD);
-  const Watchdog watchdog(comm, 10);  // if tags did not match, ranks would wait for ever
+  const Watchdog watchdog(comm, 60);  // if tags did not match, ranks would wait for ever
   const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
   const Index rows = 100000;
   Block large(1, rows), small(1, 2), large_in(1, rows), small_in(1, 2);

@@ -49,9 +49,9 @@ TEST(LastSpans, AreTheNewest64WithoutATimeline) {
   const std::string text = last_spans(2);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 64);
   // 71 spans: steps 7 to 69, and one more.
-  EXPECT_EQ(text.find(R"({"rank":2,"name":"before","kind":"step","number":7,"seconds":0.0)"), 0u) << text;
+  EXPECT_EQ(text.find(R"({"rank":2,"name":"before","kind":"step","number":7,"seconds":)"), 0u) << text;
   const std::size_t last = text.rfind('\n', text.size() - 2) + 1;
-  EXPECT_EQ(text.substr(last).find(R"({"rank":2,"name":"a \"quoted\" name","kind":"other","seconds":0.0)"), 0u) << text;
+  EXPECT_EQ(text.substr(last).find(R"({"rank":2,"name":"a \"quoted\" name","kind":"other","seconds":)"), 0u) << text;
   keep_last_span(std::string(100, 'x'), SpanKind::wait, -1, 1, 3);
   EXPECT_NE(last_spans(0).find('"' + std::string(47, 'x') + R"(","kind":"wait","seconds":2.000000,"ago":)"),
             std::string::npos);
@@ -130,7 +130,7 @@ TEST(Timeline, NamesAreFew) {
 TEST(Timeline, CallsThatTakeNoTimeAreNotKept) {
   note_call("without a timeline", wall_seconds() - 1);
   Timeline timeline;
-  note_call("short", wall_seconds() + 1);
+  note_call("short", wall_seconds() + 1000);
   EXPECT_TRUE(timeline.spans().empty());
   note_call("long", wall_seconds() - 1);
   ASSERT_EQ(timeline.spans().size(), 1u);

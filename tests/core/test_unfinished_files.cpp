@@ -71,15 +71,20 @@ TEST_F(UnfinishedFiles, WithinATimeTheyAreRemovedAsWell) {
 // A file exists before it can be noted, and meanwhile a signal may arrive on any thread.
 TEST_F(UnfinishedFiles, OneThatIsJustBeingMadeIsWaitedFor) {
   const std::string path = (folder / "file").string();
-  std::optional<MakingScope> making(std::in_place);
-  std::thread ends([] { remove_unfinished_files(); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  make("file");
-  const int noted = note_unfinished_file(path, identity(path));
-  making.reset();
-  ends.join();
-  EXPECT_FALSE(std::filesystem::exists(path));
-  forget_unfinished_file(noted);
+  // remove_unfinished_files() waits a second at most: if a crowded machine took longer to make the file, tries again.
+  for (bool is_in_time = false; !is_in_time;) {
+    std::optional<MakingScope> making(std::in_place);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(900);
+    std::thread ends([] { remove_unfinished_files(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    make("file");
+    const int noted = note_unfinished_file(path, identity(path));
+    making.reset();
+    is_in_time = std::chrono::steady_clock::now() < end;
+    ends.join();
+    EXPECT_TRUE(!is_in_time || !std::filesystem::exists(path));
+    forget_unfinished_file(noted);
+  }
 }
 
 TEST_F(UnfinishedFiles, OneThatIsNeverMadeIsNotWaitedForForEver) {

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   const bool abort = argc == 2 && argv[1] == std::string_view("abort");
   const annulus::comm::Runtime runtime(argc, argv);
   const annulus::comm::Communicator comm(MPI_COMM_WORLD);
-  const annulus::comm::Watchdog watchdog(comm, 1);
+  const annulus::comm::Watchdog watchdog(comm, 4);  // a rank that ends waits a second for what the other says
   const annulus::comm::Scope place("a receive that nobody answers");
   note("unfinished." + std::to_string(abort ? 0 : comm.rank()));
   comm.barrier();

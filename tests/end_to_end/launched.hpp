@@ -80,12 +80,12 @@ class Launched {
     if (!ended_) return -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  /// Number of ranks whose processes still run, after at most 5 s for those that are ending.
+  /// Number of ranks whose processes still run, after at most 30 s for those that are ending.
   int left() const {
     const auto count = [&] {
       return int(std::count_if(ranks_.begin(), ranks_.end(), [](const auto& r) { return is_alive(r.second); }));
     };
-    within(5, [&] { return count() == 0; });
+    within(30, [&] { return count() == 0; });
     return count();
   }
   std::string out() const { return slurp(folder_ / "stdout.txt"); }

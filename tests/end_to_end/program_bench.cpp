@@ -163,8 +163,8 @@ bench: {sweep: [{layer.sharding: [none, fsdp, tensor]}], repeats: 1, file: l.h5,
 )");
   const Outcome layers = annulus(2, "bench layer.yaml --set input.file=l\xe4t.h5");  // a name that is not UTF-8
   ASSERT_EQ(layers.status, 0) << layers.err;
-  for (const Json& one : cases("l.json")) EXPECT_LT(one["error_out"], 1e-5);
-  for (const Json& one : cases("l.json")) EXPECT_LT(one["error_gradients"], 3e-5);
+  EXPECT_EQ(cases("l.json").size(), 3u);
+  for (const Json& one : cases("l.json")) EXPECT_TRUE(one["error_out"] < 1e-5 && one["error_gradients"] < 3e-5) << one;
 }
 
 TEST_F(Bench, RanksShareATable) {
@@ -258,7 +258,7 @@ TEST_F(Bench, ARequestToStopKeepsWhatIsFinished) {
     Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_PROGRAM + " bench deck.yaml" + more);
     ASSERT_TRUE(run.reaches([&] { return recorded().size() > before; }, 2)) << run.err();
     run.send(1, signal);
-    EXPECT_EQ(run.status(60), 75) << run.err();
+    EXPECT_EQ(run.status(120), 75) << run.err();
     EXPECT_NE(run.err().find("stopped on request, finished cases are kept; run again to continue"), std::string::npos)
         << run.err();
     EXPECT_GT(recorded().size(), before);

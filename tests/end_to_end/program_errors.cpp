@@ -16,8 +16,8 @@ class Errors : public ProgramTest {
       EXPECT_EQ(name.find(".tmp"), std::string::npos) << name << " was left behind";
     ProgramTest::TearDown();
   }
-  /// Runs on each of these numbers of ranks (0: without a launcher). Expects this exit status within 20 s and on
-  /// stderr one error message with all these words.
+  /// Runs on each of these numbers of ranks (0: without a launcher). Expects this exit status, within 100 s (a
+  /// rank that waits in vain would take longer), and on stderr one error message with all these words.
   void expect(const std::string& arguments, int status, const std::vector<std::string>& words,
               const std::vector<int>& launches = {0, 3}) {
     for (const int ranks : launches) {
@@ -26,7 +26,7 @@ class Errors : public ProgramTest {
       EXPECT_EQ(outcome.status, status);
       EXPECT_EQ(count(outcome.err, "annulus: error:"), 1);
       for (const std::string& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << word;
-      EXPECT_LT(outcome.seconds, 20);
+      EXPECT_LT(outcome.seconds, 100);
     }
   }
   std::string deck(const std::string& text) { return "run " + write("run.yaml", text); }
@@ -149,7 +149,8 @@ TEST_F(Errors, WhatCannotBeReproducible) {
   expect(asked("strategy: ring_blocking, partition: zigzag"), 2,
          {"run.yaml:3:41", "zigzag", "ring_blocking", "contiguous, or with ring and rotation zigzag"});
   expect(asked("partition: block_cyclic, strategy: rotation"), 2, {"run.yaml:3:16", "block_cyclic", "contiguous"}, {0});
-  expect(asked("strategy: ring_bidirectional"), 2, {"run.yaml:3:16", "ascending", "expected auto, single, allgather"});
+  expect(asked("strategy: ring_bidirectional"), 2,
+         {"run.yaml:3:16", "both directions", "expected auto, single, allgather"});
   expect(asked("strategy: allgather_overlap"), 2, {"run.yaml:3:16", "arrive", "rotation"}, {0});
   expect("run --dry-run --ranks 8 run.yaml", 2, {"run.yaml:3:16", "arrive"}, {0});
   ASSERT_EQ(annulus(0, "generate --output train.h5 --sequence 40 --heads 4 --head-dim 8 --dout").status, 0);
@@ -225,7 +226,7 @@ TEST_F(Errors, AFullDiskIsOneMessageAndNoFile) {
     EXPECT_EQ(count(outcome.err, "annulus: error:"), 1);
     EXPECT_NE(outcome.err.find("o.h5"), std::string::npos);
     EXPECT_FALSE(exists("o.h5"));
-    EXPECT_LT(outcome.seconds, 30);
+    EXPECT_LT(outcome.seconds, 100);
   }
 }
 

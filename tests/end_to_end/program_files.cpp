@@ -15,7 +15,7 @@ attention: {causal: false}
 distribution: {strategy: ring_blocking, stall_timeout: 60}
 output: {file: result.h5}
 )";
-const std::string smaller = "input.generate.sequence=8192";  // computes for half a second
+const std::string smaller = "input.generate.sequence=16384";  // computes for two seconds
 const char* const short_run = R"(
 input: {generate: {sequence: 64, heads: 2, head_dim: 8}}
 output: {file: result.h5, report: report.json}
@@ -72,7 +72,7 @@ TEST_F(Files, ASignalEndsARunWithItsStatusAndLeavesNothing) {
     Launched run(folder, launch(0, "run run.yaml"));
     ASSERT_TRUE(works(run, 1)) << run.err();
     run.send_launcher(sent.signal);
-    EXPECT_EQ(run.status(20), sent.status) << run.err();
+    EXPECT_EQ(run.status(60), sent.status) << run.err();
     EXPECT_EQ(count(run.err(), sent.line), 1) << run.err();
     EXPECT_EQ(count(run.err(), "the same command begins again\n"), 1) << run.err();
     EXPECT_EQ(files(), Names{"run.yaml"});
@@ -116,7 +116,7 @@ TEST_F(Files, ASignalToOneRankEndsTheWholeJobAndLeavesNothing) {
     Launched run(folder, launch(2, "run run.yaml"));
     ASSERT_TRUE(works(run, 2)) << run.err();
     run.send(sent.rank, sent.signal);
-    EXPECT_EQ(run.status(20), sent.status) << run.err();
+    EXPECT_EQ(run.status(60), sent.status) << run.err();
     EXPECT_EQ(run.left(), 0);
     EXPECT_EQ(count(run.err(), sent.line), 1) << run.err();
     EXPECT_EQ(files(), Names{"run.yaml"});
@@ -129,7 +129,7 @@ TEST_F(Files, ASignalToTheLauncherEndsTheWholeJobAndLeavesNothing) {
     Launched run(folder, launch(2, "run run.yaml"));
     ASSERT_TRUE(works(run, 2)) << run.err();
     run.send_launcher(signal);
-    EXPECT_EQ(run.status(20), status) << run.err();
+    EXPECT_EQ(run.status(60), status) << run.err();
     EXPECT_EQ(run.left(), 0);
     EXPECT_EQ(files(), Names{"run.yaml"});
   }
@@ -137,26 +137,25 @@ TEST_F(Files, ASignalToTheLauncherEndsTheWholeJobAndLeavesNothing) {
 
 TEST_F(Files, TheOtherVerbsThatMakeFilesLeaveNothingEither) {
   // Six gigabytes take seconds to write. The run is ended when the file has been made, and in the middle of writing.
-  const auto holds = [&](std::uintmax_t bytes) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      std::error_code gone;
-      const std::uintmax_t size = entry.file_size(gone);
-      if (!gone && entry.path().filename().string().starts_with("big.h5.part") && size >= bytes) return true;
-    }
-    return false;
-  };
-  for (const std::uintmax_t bytes : {0, 1 << 20}) {
+  for (const bool writes : {false, true}) {
     Launched made(folder, launch(2, "generate --output big.h5 --sequence 1000000 --heads 8"));
-    ASSERT_TRUE(made.reaches([&] { return holds(bytes); }, 2)) << made.err();
+    ASSERT_TRUE(writes ? made.reaches(" %  ", 2) : made.reaches([&] { return exists("big.h5.part"); }, 2))
+        << made.err();
     made.send_launcher(SIGTERM);
-    EXPECT_EQ(made.status(30), 1) << made.err();
+    EXPECT_EQ(made.status(60), 1) << made.err();
+    // No rank hears the signal inside fsync() or a long pwrite(). If that lasts too long, as on a busy disk, the
+    // launcher kills the rank; the next run then removes what is left.
+    if (count(made.err(), "annulus: error: rank 0: ended by signal TERM") == 0) {
+      EXPECT_EQ(annulus(2, "generate --output big.h5 --sequence 8 --heads 1").status, 0);
+      std::filesystem::remove(folder / "big.h5");
+    }
     EXPECT_TRUE(files().empty()) << files()[0];
   }
 
   Launched measured(folder, launch(0, "plan --calibrate m.yaml"));
   ASSERT_TRUE(works(measured, 1, "m.yaml")) << measured.err();
   measured.send_launcher(SIGUSR1);
-  EXPECT_EQ(measured.status(20), 75) << measured.err();
+  EXPECT_EQ(measured.status(60), 75) << measured.err();
   EXPECT_TRUE(files().empty()) << files()[0];
 }
 #endif
@@ -172,7 +171,7 @@ TEST_F(Files, ATrainingReservesItsResultFromTheStart) {
   EXPECT_EQ(second.status, 1) << second.err;
   EXPECT_EQ(count(second.err, "result.h5: another run makes this output already: process "), 1) << second.err;
   run.send(0, SIGINT);  // USR1 and TERM would save a checkpoint
-  EXPECT_EQ(run.status(20), 1) << run.err();
+  EXPECT_EQ(run.status(60), 1) << run.err();
   EXPECT_EQ(run.left(), 0);
   EXPECT_EQ(files(), (Names{"in.h5", "train.yaml"}));
 }
@@ -184,7 +183,7 @@ TEST_F(Files, WhatKilledRanksLeaveIsRemovedByTheNextRun) {
     Launched run(folder, launch(0, "run run.yaml"));
     ASSERT_TRUE(works(run, 1)) << run.err();
     run.send_launcher(SIGKILL);
-    EXPECT_EQ(run.status(20), 128 + SIGKILL);
+    EXPECT_EQ(run.status(60), 128 + SIGKILL);
     EXPECT_EQ(temporaries(), 1);
     EXPECT_TRUE(exists("result.h5.journal"));
   }
@@ -199,7 +198,7 @@ TEST_F(Files, WhatIsLeftOfOtherSettingsIsRemovedToo) {
   Launched run(folder, launch(0, "run run.yaml --set compute.memory_limit=64MiB"));
   ASSERT_TRUE(works(run, 1)) << run.err();
   run.send_launcher(SIGKILL);
-  run.status(20);
+  run.status(60);
   const Outcome next = annulus(0, "run run.yaml --set input.generate.sequence=64 --set attention.causal=true");
   EXPECT_EQ(next.status, 0) << next.err;
   EXPECT_EQ(files(), (Names{"result.h5", "run.yaml"}));
@@ -219,7 +218,7 @@ TEST_F(Files, ASecondRunIsRefusedAtOnce) {
   EXPECT_EQ(temporaries(), 1);
   first.send_launcher(SIGCONT);
   first.send_launcher(SIGTERM);
-  EXPECT_EQ(first.status(20), 1) << first.err();
+  EXPECT_EQ(first.status(60), 1) << first.err();
   EXPECT_EQ(files(), (Names{"run.yaml", "short.yaml"}));
   EXPECT_EQ(annulus(0, "run short.yaml").status, 0) << "the name is free again";
 }

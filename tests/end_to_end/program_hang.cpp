@@ -8,13 +8,13 @@ namespace {
 const char* const deck = R"(
 input: {generate: {sequence: 64, heads: 4, head_dim: 8}}
 attention: {segments: [16], dilations: [1]}
-distribution: {strategy: ring, stall_timeout: 1}
+distribution: {strategy: ring, stall_timeout: 3}
 output: {file: result.h5}
 )";
 const char* const file_deck = R"(
 input: {file: NAME}
 attention: {segments: [16], dilations: [1]}
-distribution: {strategy: ring, stall_timeout: 1}
+distribution: {strategy: ring, stall_timeout: 3}
 output: {file: result.h5}
 )";
 const char* const tensors = "generate --output in.h5 --sequence 64 --heads 4 --head-dim 8";
@@ -50,7 +50,7 @@ TEST_F(Hang, InTheSplittingOfACommunicator) {
   for (const std::string strategy : {"ulysses", "hybrid"}) {
     const Outcome ran = slowed(2, std::string(asleep) + "MPI_Comm_split SLOW_RANK=1",
                                "run run.yaml --set distribution.strategy=" + strategy);
-    expect_stalled(ran, {"stalled: rank 0: a call of MPI did not return for 1 s (distribution.stall_timeout); inside "
+    expect_stalled(ran, {"stalled: rank 0: a call of MPI did not return for 3 s (distribution.stall_timeout); inside "
                          "MPI_Comm_split in the attention for "});
   }
 }
@@ -60,7 +60,7 @@ TEST_F(Hang, InTheMakingOfAWindow) {
   // The first window is the watchdog's own.
   expect_stalled(slowed(2, std::string(asleep) + "MPI_Win_allocate SLOW_NUMBER=2 SLOW_RANK=1",
                         "run run.yaml --set distribution.strategy=onesided"),
-                 {"stalled: rank 0: a call of MPI did not return for 1 s", "inside MPI_Win_allocate in the attention"});
+                 {"stalled: rank 0: a call of MPI did not return for 3 s", "inside MPI_Win_allocate in the attention"});
 }
 
 TEST_F(Hang, InTheMakingOfTheWatchdogItself) {
@@ -75,7 +75,7 @@ TEST_F(Hang, InTheOpeningOfTheInput) {
   for (const int ranks : {0, 2}) {
     expect_stalled(
         slowed(ranks, std::string(asleep) + "open SLOW_PATH=/in.h5 SLOW_RANK=0", "run file.yaml"),
-        {"stalled: rank 0: a file operation did not return for 1 s", "inside the opening of ", "/in.h5 for "});
+        {"stalled: rank 0: a file operation did not return for 3 s", "inside the opening of ", "/in.h5 for "});
   }
 }
 
@@ -83,7 +83,7 @@ TEST_F(Hang, InEveryVerb) {
   ASSERT_EQ(annulus(2, "run run.yaml --set output.file=made.h5").status, 0);
   expect_stalled(slowed(2, std::string(asleep) + "open SLOW_PATH=/made.h5 SLOW_RANK=0",
                         "verify run.yaml --set output.file=made.h5"),
-                 {"stalled: rank 0: a file operation did not return for 1 s", "/made.h5"});
+                 {"stalled: rank 0: a file operation did not return for 3 s", "/made.h5"});
   expect_stalled(slowed(2, std::string(asleep) + "\"a hanging fsync\" SLOW_RANK=1",
                         "generate --output result.h5 --sequence 64 --heads 2"),
                  {"stalled: rank 1: a file operation did not return for 10 s", "inside the flushing of "});
@@ -115,10 +115,11 @@ TEST_F(Hang, OfAStoppedRankThatOthersReadHeartbeatsOf) {
 }
 
 TEST_F(Hang, IsNotTheFlushingOfALargeFileToASlowDisk) {
-  // Rank 0 flushes more than 130 MiB. Each 64 MiB take 0.7 s, less than the time-out of 1 s; together they take more.
-  const Outcome ran = slowed(2, "SLOW_CALL=fsync SLOW_SECONDS=0.7 SLOW_RANK=0",
+  // Rank 0 flushes more than 130 MiB. Each 64 MiB take 2 s longer than this disk needs, less than the time-out of 5 s;
+  // together they take more.
+  const Outcome ran = slowed(2, "SLOW_CALL=fsync SLOW_SECONDS=2 SLOW_RANK=0",
                              "run run.yaml --set input.generate.sequence=16384 --set input.generate.heads=32 --set "
-                             "input.generate.head_dim=64");
+                             "input.generate.head_dim=64 --set distribution.stall_timeout=5");
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_GE(count(ran.err, "slow: sleeps"), 2) << ran.err;
   EXPECT_TRUE(exists("result.h5"));

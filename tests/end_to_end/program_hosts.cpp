@@ -73,7 +73,7 @@ TEST_F(Hosts, StoppedRankOfTheOtherHostEndsTheRun) {
   write("run.yaml", R"(
 input: {generate: {sequence: 16384, heads: 8, batch: 2}}
 attention: {causal: false}
-distribution: {strategy: ring, stall_timeout: 2}
+distribution: {strategy: ring, stall_timeout: 4}
 output: {file: result.h5}
 )");
   Launched run(folder, launch("run run.yaml"));

@@ -177,7 +177,7 @@ TEST_F(Axes, AnInputReplacedDuringTheForwardPassIsRefused) {
 /// The first launch loses its part file when it has measured one case of four. The second launch measures the others
 /// one by one, because they have begun, and its input is replaced before the last.
 TEST_F(Axes, ASweepWhoseFilesAreReplacedFails) {
-  const std::string make = "generate --sequence 4096 --heads 4 --output ";
+  const std::string make = "generate --sequence 8192 --heads 4 --output ";
   ASSERT_EQ(annulus(0, make + "in.h5").status, 0);
   ASSERT_EQ(annulus(0, make + "other.h5 --seed 2").status, 0);
   write("sweep.yaml",
@@ -196,7 +196,7 @@ TEST_F(Axes, ASweepWhoseFilesAreReplacedFails) {
     Launched run(folder, command);
     ASSERT_TRUE(run.reaches([&] { return finds("begun", 1); }, 1)) << run.err();
     std::filesystem::rename(folder / "sweep.h5.part", folder / "renamed");
-    EXPECT_EQ(run.status(60), 1) << run.err();
+    EXPECT_EQ(run.status(240), 1) << run.err();
     EXPECT_EQ(count(run.err(), "was removed, renamed or replaced while the sweep wrote it\n"), 1) << run.err();
     EXPECT_FALSE(exists("sweep.h5"));
   }
@@ -204,7 +204,7 @@ TEST_F(Axes, ASweepWhoseFilesAreReplacedFails) {
   Launched run(folder, command);
   ASSERT_TRUE(run.reaches([&] { return finds("\"case\"", 2); }, 1)) << run.err();
   std::filesystem::rename(folder / "other.h5", folder / "in.h5");
-  EXPECT_EQ(run.status(60), 1) << run.err();
+  EXPECT_EQ(run.status(240), 1) << run.err();
   const std::string last = run.err().substr(std::min(run.err().size(), run.err().find("error: case 3 (")));
   EXPECT_NE(last.find("in.h5: changed since the run looked at it first: inode "), std::string::npos) << run.err();
 }

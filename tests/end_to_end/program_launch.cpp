@@ -89,7 +89,7 @@ TEST_F(UnderALauncher, ASignalBeforeMpiHasStartedIsNamed) {
     Launched run(folder, command);
     ASSERT_TRUE(run.reaches("slow: sleeps", 1)) << run.err();
     run.send_launcher(signal);
-    EXPECT_EQ(run.status(20), status) << run.err();
+    EXPECT_EQ(run.status(50), status) << run.err();
     EXPECT_EQ(count(run.err(), line + end), 1) << run.err();
   }
 }
@@ -106,7 +106,7 @@ TEST_F(UnderALauncher, OneProcessStartsNoDaemon) {
 /// Open MPI 4 would make one folder for all processes of a user that have no daemon, and one of them could remove it
 /// while another starts.
 TEST_F(UnderALauncher, OneProcessNeedsNoFolderForTemporaryFiles) {
-  const Outcome outcome = alone("TMPDIR=/dev/null", "run run.yaml");
+  const Outcome outcome = alone("-u OMPI_MCA_orte_tmpdir_base TMPDIR=/dev/null", "run run.yaml");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
 }
 #endif

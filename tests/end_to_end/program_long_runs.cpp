@@ -234,7 +234,7 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
     const auto begun = [&] { return slurp(folder / "out.h5.journal").find(" done ") != std::string::npos; };
     ASSERT_TRUE(run.reaches(begun, 2)) << run.err();
     run.send(1, SIGUSR1);
-    EXPECT_EQ(run.status(20), 75) << run.err();
+    EXPECT_EQ(run.status(60), 75) << run.err();
     EXPECT_EQ(count(run.err(), "annulus: no output.trace: this launch did not complete the run\n"), 1) << run.err();
     EXPECT_FALSE(exists("t.json"));
     EXPECT_NE(run.err().find("run again to continue"), std::string::npos) << run.err();
@@ -245,7 +245,7 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
     const auto at_work = [&] { return count(slurp(folder / "out.h5.journal"), "rank 1 of 2") == 2; };
     ASSERT_TRUE(run.reaches(at_work, 2)) << run.err();
     run.send(1, SIGINT);
-    EXPECT_EQ(run.status(20), 1) << run.err();
+    EXPECT_EQ(run.status(60), 1) << run.err();
     const char* const line =
         "annulus: error: rank 1: ended by signal INT; what is finished stays so: run again to continue\n";
     EXPECT_EQ(count(run.err(), line), 1) << run.err();
@@ -259,7 +259,7 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
                              std::string(longer));
     ASSERT_TRUE(run.reaches("slow: sleeps", 1)) << run.err();
     run.send_launcher(signal);
-    EXPECT_EQ(run.status(20), status) << run.err();
+    EXPECT_EQ(run.status(60), status) << run.err();
     EXPECT_EQ(count(run.err(), "what an earlier launch has finished stays so"), 1) << run.err();
     EXPECT_EQ(count(run.err(), "nothing was kept"), 0) << run.err();
   }
@@ -286,7 +286,7 @@ TEST_P(ProgramLongRuns, WithoutLocksASecondLaunchIsRefused) {
   first.send_launcher(SIGCONT);
   EXPECT_EQ(second.status, 1) << second.err;
   EXPECT_NE(second.err.find("this file system has no locks: wait for it"), std::string::npos) << second.err;
-  EXPECT_EQ(first.status(60), 0) << first.err();
+  EXPECT_EQ(first.status(240), 0) << first.err();
   const Outcome verified = annulus(1, "verify run.yaml --rows 20 " + settings);
   EXPECT_EQ(verified.status, 0) << verified.err;
 }

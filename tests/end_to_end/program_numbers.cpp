@@ -298,6 +298,24 @@ TEST_F(Numbers, ALayersResultsAreLookedAt) {
         "input: {file: in.h5}\nattention: {segments: [all], dilations: [1]}\nlayer: {heads: 2}\n"
         "output: {file: out.h5}\n");
   expect_refused("run run.yaml", 1, {"the result's y holds", " at [0, ", "float16"});
+  for (std::size_t row = 0; row < 40; ++row) {
+    for (std::size_t i = 0; i < 16; ++i) spoil(folder / "in.h5", "x", 16 * row + i, i == 3 ? 1 : 0.5);
+    spoil(folder / "in.h5", "dy", 16 * row + 5, 6e3);
+  }
+  for (const std::string file : {"out.h5", "none"}) {  // the sum of 40 rows is too large for float16
+    expect_refused("run run.yaml --set compute.backward=true --set output.file=" + file, 1, {"the result's dwo holds"});
+  }
+}
+
+/// Cases that differ in their scale share q, k and v in memory; each case checks its own scores.
+TEST_F(Numbers, BenchChecksTheScoresOfEveryCase) {
+  write("deck.yaml", R"(
+input: {generate: {sequence: 40, heads: 2, head_dim: 8}}
+bench: {sweep: [{attention.scale: [1, 1.0e+37]}], repeats: 1, file: sweep.h5}
+)");
+  const Outcome ran = annulus(2, "bench deck.yaml");
+  EXPECT_EQ(ran.status, 1) << ran.err;
+  EXPECT_NE(ran.err.find("case 1 (attention.scale=1.0e+37): scores may overflow"), std::string::npos) << ran.err;
 }
 
 TEST_F(Numbers, RowsWithoutAKeyAreCounted) {

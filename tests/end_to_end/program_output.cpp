@@ -187,6 +187,22 @@ TEST_F(Output, IsMadeAlsoIfTheReaderOfTheTextGoesAway) {
   EXPECT_FALSE(exists("pipe.h5.part"));
 }
 
+/// The table of 100 cases does not fit the buffer of stdout. So print() writes, and meets the closed pipe.
+TEST_F(Output, TextThatNobodyReadsIsNoError) {
+  write("many.yaml", R"(
+input: {generate: {sequence: 64, heads: 1, head_dim: 8}}
+attention: {scale: 0.5}
+bench: {sweep: [{input.generate.seed: {from: 1, to: 100, step: 1}}], repeats: 1, warmup: 0, file: many.h5}
+)");
+  for (const std::string& launcher : {std::string(), fmt::format(ANNULUS_LAUNCH, 2) + " "}) {
+    const Outcome ran = shell(launcher + "sh -c '" ANNULUS_PROGRAM " bench many.yaml | :'");
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(count(ran.err, "error"), 0) << ran.err;
+    EXPECT_EQ(count(ran.err, "MPI_ABORT"), 0) << ran.err;
+    std::filesystem::remove(folder / "many.h5");  // the next launch measures again
+  }
+}
+
 TEST_F(Output, ARunWithoutAFileOnlyTimes) {
   write("run.yaml", "input: {generate: {sequence: 512, heads: 2}}\noutput: {file: none, report: r.json}\n");
   const auto before = files();

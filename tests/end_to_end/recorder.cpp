@@ -1,6 +1,6 @@
-// Preloaded into annulus, records its calls on files NAME.part, NAME.journal, NAME.jsonl and NAME.tmp.*, and can kill it
-// in one of them. When a process is killed, the system keeps all that it has written, even without a flush: only the order of
-// calls shows that data were flushed before the program relied on them. Environment variables:
+// Preloaded into annulus, records its calls on files NAME.part, NAME.journal, NAME.jsonl and NAME.tmp.*, and can kill
+// it in one of them. When a process is killed, the system keeps all that it has written, even without a flush: only the
+// order of calls shows that data were flushed before the program relied on them. Environment variables:
 //   RECORD_FILE  where lines "PID CALL FILE DETAIL" go: "12 write out.h5.part 4096", "12 flush out.h5.journal",
 //                "12 rename out.h5.part out.h5" ("replace" if it would replace a file), "12 flush a folder",
 //                "12 remove out.h5.journal"

@@ -16,8 +16,9 @@ from waiting import until  # noqa: faults import it from here
 
 CROWD = max(1.0, os.getloadavg()[0] / os.cpu_count())  # processes per core
 STALL = round(3 * max(1.0, CROWD / 2))  # s; distribution.stall_timeout of the run files below
-# Seconds that may pass from a fault to the end of all ranks: the stall time-out, and 20 s for reports; more if busy.
-PATIENCE = (STALL + 20) * CROWD
+# Seconds that may pass from a fault to the end of all ranks: the stall time-out, and 60 s for reports, because the
+# machine may become busy after CROWD was read; more if it is busy already.
+PATIENCE = (STALL + 60) * CROWD
 # Takes some seconds on one core, so a fault can come in the middle; progress on stderr shows when.
 LONG = """\
 input: {generate: {sequence: 16384, heads: 8, batch: 4}}
@@ -119,6 +120,14 @@ def processes():
     return found
 
 
+def units_done(journal):
+    """How many units of a run its journal calls finished; -1 without a journal, which the end of the run removes."""
+    try:
+        return journal.read_bytes().count(b" done ")
+    except FileNotFoundError:
+        return -1
+
+
 def shared_memory():
     """Files of /dev/shm, and System V's segments. All are ours, because the namespaces are."""
     segments = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
@@ -165,7 +174,10 @@ class Run:
         for pid, name in processes().items():
             if name != "annulus":
                 continue
-            text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+            try:
+                text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+            except OSError:  # ended meanwhile
+                continue
             rank = re.search(r"(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID)=(\d+)", text)
             found[int(rank[1]) if rank else 0] = pid
         return found
@@ -276,7 +288,7 @@ class Case:
             temporary = [f"{path.relative_to(self.logs)}" for path in self.temporary.rglob("*") if not path.is_dir()]
             return [*ours, *shared_memory(), *temporary,
                     *sorted(name for name in there if name not in files)]
-        end = time.monotonic() + 5  # some may be just ending
+        end = time.monotonic() + 30  # some may be just ending
         while left_over() and time.monotonic() < end:
             time.sleep(0.01)
         return left_over()

@@ -106,7 +106,7 @@ def signals_to_srun(case):
 @fault(quick=True)
 def blocked_signals(case):
     """The process that starts the program has blocked the signals, and the program inherits that."""
-    case.write("run.yaml", SHORT.replace("2048", "65536"))
+    case.write("run.yaml", SHORT.replace("2048", "131072"))
     for number, (status, name, saw) in ENDS.items():
         block = {"preexec_fn": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, set(ENDS))}
         run = case.start(0, "run run.yaml", more=block).reaches("float32")

@@ -93,6 +93,12 @@ TEST(HostMatrix, ProductsOfTilesAreThoseOfTheModel) {
   }
 }
 
+TEST(HostMatrix, NoUnitUsesInstructionsBeyondTheSet) {
+  for (const InstructionSet set : kernels::host::usable_instruction_sets())
+    EXPECT_LE(kernels::host::matrix_unit(set).set, set) << name_of(set);
+  EXPECT_EQ(&kernels::host::matrix_unit(InstructionSet::amx), &usable_matrix_units().back());
+}
+
 TEST(HostMatrix, ProductsOfTilesHaveTheSameBitsOnEveryUnit) {
   std::mt19937 random(8);
   for (const Kind kind : all_kinds) {

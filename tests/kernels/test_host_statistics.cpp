@@ -101,6 +101,31 @@ TEST(HostStatistics, Entropy) {
   }
 }
 
+/// One score is -1e40, which is -inf in float32: its key has weight 0 and adds 0 to the entropy, not 0 x inf = NaN.
+TEST(HostStatistics, AScoreThatOverflowsAddsNothingToTheEntropy) {
+  for (const Index key : {0, 150, 309}) {
+    WorkCase test = plain_case(200, 310, 5, false);
+    test.fill(2);
+    for (Index row = 0; row < test.query_rows; ++row) test.q[std::size_t(row * 5)] = 1e20;
+    for (Index row = 0; row < test.key_rows; ++row) test.k[std::size_t(row * 5)] = row == key ? -1e20 : 0;
+    const std::vector<double> lse = naive_answer(test).lse, expected = naive_entropy(test, lse);
+    const DeviceTensor q = to_device(test.q, test.type, test.query_rows, 1, 5),
+                       k = to_device(test.k, test.type, test.key_rows, 1, 5),
+                       v = to_device(test.v, test.type, test.key_rows, 1, 5),
+                       out = to_device(test.q, test.type, test.query_rows, 1, 5),
+                       found_lse = to_device(lse, test.type, test.query_rows, 1, 1),
+                       entropy = to_device(lse, test.type, test.query_rows, 1, 1);
+    for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+      kernels::State state(test.shape, test.query_rows, test.precision, 0, true);
+      kernels::host::host_attend(test.calls[0], {q.view, k.view, v.view, test.scale()}, state, {}, set);
+      kernels::host::host_finish(state, {out.view, found_lse.view, {}, entropy.view}, 1, set);
+      EXPECT_TRUE(
+          close_to(from_device(entropy.buffer, test.states(), test.type), expected, core::forward_tolerance(test.type)))
+          << "key " << key << ", " << name_of(set);
+    }
+  }
+}
+
 /// Equal keys have equal weights: the lowest rows are listed, whatever their place in a tile.
 TEST(HostStatistics, EqualWeightsAreListedByRow) {
   WorkCase test = plain_case(130, 300, 8, false);

@@ -132,5 +132,11 @@ TEST(Memory, IsWhatWasPredictedOfWideWeightsAndFewRows) {
   }
 }
 
+// Rank 0 receives what all other ranks contribute to the gradients of wk and wv.
+TEST(Memory, IsWhatWasPredictedOfAHeadThatAllRanksKeep) {
+  const ShardingEntry& entry = sharding_table[std::size_t(Sharding::tensor)];
+  check_prediction({1, 16, 4, 1, 64}, 8192, core::DType::float32, entry, "ring");
+}
+
 }  // namespace
 }  // namespace annulus::layer

@@ -120,9 +120,9 @@ TEST(Weights, NonsenseIsRefused) {
   problem.attention.shape.kv_heads = 4;
   EXPECT_NE(complaint(problem).find("layer.kv_heads: 4 does not divide layer.heads, 6"), std::string::npos);
   problem.attention.shape.kv_heads = 0;
-  EXPECT_NE(complaint(problem).find("layer.kv_heads: 0"), std::string::npos);
+  EXPECT_NE(complaint(problem).find("layer.kv_heads is 0, expected 1 or more"), std::string::npos);
   problem = problem_of(0, 6, 2, 3, Sharding::none);
-  EXPECT_NE(complaint(problem).find("layer.x: 0"), std::string::npos);
+  EXPECT_NE(complaint(problem).find("layer.x has rows of 0 numbers, expected 1 or more"), std::string::npos);
 }
 
 }  // namespace

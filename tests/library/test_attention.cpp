@@ -4,6 +4,8 @@
 #include "annulus/annulus.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/backend_description.hpp"
+#include "annulus/library/made_plan.hpp"
 #include "annulus/strategies/strategy.hpp"
 #include "small_case.hpp"
 
@@ -83,6 +85,8 @@ TEST(LibraryAttention, SumsOfAnotherPrecision) {
       Options options;
       options.precision = core::name_of(precision);
       options.gradients = true;
+      const Plan plan(with_type(small, type), dilated, comm.size(), options);
+      EXPECT_EQ(plan.made().problem.backend, kernels::default_backend({.type = type, .precision = precision}));
       expect_definition({std::string(core::name_of(type)), with_type(small, type), dilated, options}, comm);
     }
   }

@@ -79,6 +79,12 @@ TEST(LibraryAttention, RefusesSinkLogitsThatThePlanDoesNotMean) {
   EXPECT_NE(said(with, {}).find("sink"), std::string::npos) << said(with, {});
   const Tensor on_one_rank = comm.rank() == comm.size() - 1 ? tensor(logits) : Tensor{};
   EXPECT_NE(said(without, on_one_rank).find("sink is given, but the plan has no sink logits"), std::string::npos);
+  const Plan gradients(small, dilated, comm.size(), {.gradients = true});
+  BackwardTensors tensors;
+  tensors.normalizers.extents[3] = 2;
+  tensors.sink = on_one_rank;
+  const std::string told = usage_error_of([&] { backward(comm, gradients, {}, tensors); });
+  EXPECT_NE(told.find("attention_backward: sink is given, but the plan has no sink logits"), std::string::npos) << told;
 }
 
 }  // namespace

@@ -103,6 +103,8 @@ TEST(LibraryValues, OfTheReference) {
     for (Index i = 0; i < 12; ++i)
       EXPECT_NEAR(out[std::size_t(b * 12 + i)], expected.out[std::size_t((b * 37 + 36) * 12 + i)], 1e-14);
   }
+  EXPECT_EQ(usage_error_of([&] { reference(plan, q.tensor(), k.tensor(), k.tensor(), {36}, out.data(), lse.data()); }),
+            "reference: v is (2, 37, 2, 5), the plan wants (2, 37, 2, 3)");
 }
 
 }  // namespace

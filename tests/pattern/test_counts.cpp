@@ -4,7 +4,7 @@
 #include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/documents_partition.hpp"
 #include "annulus/pattern/gradient_hops.hpp"
-#include "annulus/pattern/traffic.hpp"
+#include "annulus/pattern/traffic_bound.hpp"
 #include "support/random_layout.hpp"
 #include "support/spelled_hops.hpp"
 
@@ -26,6 +26,10 @@ Layout layout_of(std::vector<Pair> pairs, bool causal, Index n, Index heads) {
   layout.documents = {0, n};
   layout.heads = layout.kv_heads = heads;
   return layout;
+}
+
+TrafficCounts counts_of_rows(const Layout& layout, const Partition& partition) {
+  return traffic_counts(layout, partition, partition, CountedTraffic::rows);
 }
 
 /// Adds one rank's hops.
@@ -96,7 +100,7 @@ TEST(KeptCounts, EqualTheWorkListsOfEveryRank) {
             << ranks << " ranks: " << test::describe(drawn);
         total += counts.of(rows);
       }
-      EXPECT_EQ(total, counts.total());
+      EXPECT_EQ(total, counts.of(Interval{0, drawn.n}));
     }
   }
 }
@@ -105,7 +109,7 @@ TEST(KeptCounts, WorkedExample) {
   const KeptCounts counts(layout_of({{8, 2}}, true, 10, 1));
   EXPECT_EQ(counts.of(Interval{0, 7}), 10);
   EXPECT_EQ(counts.of(Interval{0, 9}), 11);
-  EXPECT_EQ(counts.total(), 11);
+  EXPECT_EQ(counts.of(Interval{0, 10}), 11);
 }
 
 TEST(TrafficCounts, EqualTheHopsOfEveryRank) {
@@ -116,7 +120,7 @@ TEST(TrafficCounts, EqualTheHopsOfEveryRank) {
     const int ranks = 1 + int(random() % (round % 10 == 0 ? 24 : 12));
     for (const Partition& partition : partitions(drawn, ranks, 10 + Index(random() % 20))) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks: " + test::describe(drawn));
-      const TrafficCounts counts = traffic_counts(drawn.layout, partition, CountedTraffic::rows_and_sums);
+      const TrafficCounts counts = traffic_counts(drawn.layout, partition, partition, CountedTraffic::rows_and_sums);
       (counts.accuracy == Accuracy::exact ? exact : estimates) += 1;
       if (counts.accuracy == Accuracy::exact) expect_same(counts, enumerated(drawn.layout, partition));
     }
@@ -128,7 +132,7 @@ TEST(TrafficCounts, EqualTheHopsOfEveryRank) {
 TEST(TrafficCounts, OfTheMainSetting) {
   // 65,536 rows, segments 2048 8192 32768 all, dilations 1 4 16 64, P = 4: a rank receives 6 MiB, in the ring 9 MiB.
   const Layout layout = layout_of({{2048, 1}, {8192, 4}, {32768, 16}, {whole_document, 64}}, false, 65536, 8);
-  const TrafficCounts counts = traffic_counts(layout, contiguous_partition(65536, 4));
+  const TrafficCounts counts = counts_of_rows(layout, contiguous_partition(65536, 4));
   const Index mib = 1024 * 1024 / (2 * 64 * 4);  // (row, head) pairs in 1 MiB: K and V, 64 float32 each
   EXPECT_EQ(counts.accuracy, Accuracy::exact);
   EXPECT_EQ(counts.direct.received, (std::vector<Index>(4, 6 * mib)));
@@ -138,15 +142,33 @@ TEST(TrafficCounts, OfTheMainSetting) {
 
 TEST(TrafficCounts, SayWhenTheyAreNoMoreThanAnEstimateOrABound) {
   const Layout layout = layout_of({{whole_document, 16}}, true, 1024, 4);
-  EXPECT_EQ(traffic_counts(layout, contiguous_partition(1024, 64)).accuracy, Accuracy::exact)
+  EXPECT_EQ(counts_of_rows(layout, contiguous_partition(1024, 64)).accuracy, Accuracy::exact)
       << "16 rows, every offset";
-  EXPECT_EQ(traffic_counts(layout, contiguous_partition(1024, 128)).accuracy, Accuracy::estimate) << "8 rows";
-  EXPECT_EQ(traffic_counts(layout, block_cyclic_partition(1024, 16, 8)).accuracy, Accuracy::estimate);
-  EXPECT_EQ(traffic_counts(layout, block_cyclic_partition(1024, 2, 1)).accuracy, Accuracy::estimate);
-  const Layout longer = layout_of({{whole_document, 16}}, true, 4096, 4);
-  const TrafficCounts bound = traffic_counts(longer, block_cyclic_partition(4096, 2, 1));
+  EXPECT_EQ(counts_of_rows(layout, contiguous_partition(1024, 128)).accuracy, Accuracy::estimate) << "8 rows";
+  EXPECT_EQ(counts_of_rows(layout, block_cyclic_partition(1024, 16, 8)).accuracy, Accuracy::estimate);
+  EXPECT_EQ(counts_of_rows(layout, block_cyclic_partition(1024, 2, 1)).accuracy, Accuracy::estimate);
+  Layout longer = layout_of({{whole_document, 16}}, true, 4096, 4);
+  const TrafficCounts bound = counts_of_rows(longer, block_cyclic_partition(4096, 2, 1));
   EXPECT_EQ(bound.accuracy, Accuracy::bound) << "2048 intervals on each rank";
   EXPECT_EQ(bound.direct.received[0], 2048 * 4);
+  longer.share = {1, 2};
+  EXPECT_EQ(counts_of_rows(longer, block_cyclic_partition(4096, 2, 1)).ring.received[0], 2048) << "one head of four";
+}
+
+/// The pattern of input/what_would_it_take.yaml: what cannot be counted on P ranks cannot be counted on more ranks.
+TEST(TrafficCounts, AreABoundFromSomeNumberOfRanksOnAndOfZigzagNever) {
+  const Layout layout =
+      layout_of({{1 << 14, 1}, {1 << 16, 4}, {1 << 18, 16}, {1 << 20, 64}, {whole_document, 256}}, true, 100000000, 16);
+  bool before = true;  // whether block_cyclic was affordable on fewer ranks
+  int counted = 0;
+  for (int ranks = 16; ranks <= 65536; ranks += ranks / 4) {
+    EXPECT_TRUE(is_affordable(layout, zigzag_partition(layout.documents, ranks))) << ranks;
+    const bool now = is_affordable(layout, block_cyclic_partition(100000000, ranks, 100000000 / (8 * ranks) + 1));
+    EXPECT_LE(now, before) << ranks;
+    counted += before = now;
+  }
+  EXPECT_GT(counted, 5);
+  EXPECT_FALSE(before);
 }
 
 }  // namespace

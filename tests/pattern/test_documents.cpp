@@ -89,7 +89,7 @@ TEST(DocumentsPartition, BalancesWorkAndDoesNotCrowdRows) {
     SCOPED_TRACE(describe(layout, ranks));
     const KeptCounts kept(layout);
     const Index n = layout.documents.back();
-    const double share = double(kept.total() + n) / ranks, mean = double(n) / ranks;
+    const double share = double(kept.of(Interval{0, n}) + n) / ranks, mean = double(n) / ranks;
     Index longest = 0;
     for (std::size_t d = 0; d + 1 < layout.documents.size(); ++d) {
       longest = std::max(longest, layout.documents[d + 1] - layout.documents[d]);
@@ -120,7 +120,7 @@ TEST(DocumentsPartition, CutsOnlyWhatNoRankHasRoomForAndOverFewRanks) {
     const int ranks = 2 + int(random() % 12);
     SCOPED_TRACE(describe(layout, ranks));
     const KeptCounts kept(layout);
-    const Count share = (kept.total() + layout.documents.back() + ranks - 1) / ranks;
+    const Count share = (kept.of(Interval{0, every_row}) + layout.documents.back() + ranks - 1) / ranks;
     std::map<Index, std::set<Index>> holders;  // [first row of a cut document]: its ranks
     std::size_t parts = 0;
     for (const SharedPiece& piece : shared_pieces(layout.documents, documents_partition(layout, ranks))) {
@@ -188,7 +188,7 @@ TEST(DocumentsPartition, SpreadsShortDocumentsThatWouldCrowdOnOneRank) {
     const KeptCounts kept(layout);
     for (const StoredRows& rows : partition) {
       EXPECT_LE(double(rows.count()), 1.02 * 40000 / 16);
-      EXPECT_LE(double(kept.of(rows)), 1.02 * double(kept.total()) / 16);
+      EXPECT_LE(double(kept.of(rows)), 1.02 * double(kept.of(Interval{0, every_row})) / 16);
     }
   }
 }
@@ -225,7 +225,7 @@ TEST(DocumentsPartition, SendsWhatIsReadAndNothingElse) {
     for (std::size_t i = 1; i < pieces.size(); ++i) {
       jumps += pieces[i].document == pieces[i - 1].document && std::abs(pieces[i].rank - pieces[i - 1].rank) > 1;
     }
-    const Hops hops(layout, partition, From::owners);
+    const Hops hops(layout, partition, partition, From::owners, 1, ranks - 1);
     for (int p = 0; p < ranks; ++p) {
       for (int h = 0; h + 1 < ranks; ++h) {
         const StoredRows& owner = partition[std::size_t(hops.owner(p, h))];

@@ -132,6 +132,14 @@ TEST(CutGrid, TheNearestPlaceIsTakenAndOfTwoTheLower) {
   for (Index row = 0; row <= 10; ++row) EXPECT_EQ(grid.nearest(row), nearest[std::size_t(row)]) << row;
 }
 
+TEST(CutGrid, RowsOfGapsAreCuts) {
+  Documents documents{0, 700, 5000, 5900};
+  documents.gaps = {1};
+  const CutGrid grid({.pairs = {{whole_document, 2000}}}, documents, 16);
+  EXPECT_EQ(grid.nearest(3333), 3333);
+  EXPECT_EQ(grid.widest(), 900) << "the longest document";
+}
+
 TEST(CutGrid, SaysWhyThereIsNone) {
   EXPECT_EQ(why_no_grid({.pairs = {{2048, 1}, {whole_document, 64}}}, 16), "");
   EXPECT_EQ(why_no_grid({.pairs = {{1000, 1}}}, 16), "segments of 1000 rows at dilation 1 are no multiples of 16 x 1");

@@ -61,7 +61,7 @@ void plan(const Layout& layout, const Partition& partition, int rank) {
   const StoredRows& rows = partition[std::size_t(rank)];
   work_lists(layout, rows, KeyRows::raw(rows));
   for (const From from : {From::owners, From::neighbours}) {
-    const Hops hops(layout, partition, from);
+    const Hops hops(layout, partition, partition, from, 1, int(partition.size()) - 1);
     for (int h = 0; h < hops.count(rank); ++h) {
       work_lists(layout, rows, KeyRows::packed(hops.hop(rank, h).receive));
       hops.gradients(rank, h);
@@ -123,7 +123,7 @@ TEST(Planning, CountsTrafficInProportionToTheDocuments) {
     const Layout layout = packed(documents, 1000, true);
     const Partition partition = cut(layout, kind, 4);
     questions = 0;
-    const TrafficCounts counts = traffic_counts(layout, partition, CountedTraffic::rows_and_sums);
+    const TrafficCounts counts = traffic_counts(layout, partition, partition, CountedTraffic::rows_and_sums);
     EXPECT_LT(counts.accuracy, Accuracy::bound) << documents;
     return questions;
   };
@@ -145,7 +145,7 @@ TEST(Planning, CountsHopsInProportionToThePieces) {
     for (const StoredRows& rows : partition) pieces += Index(rows.intervals().size());
     questions = 0;
     for (const From from : {From::owners, From::neighbours}) {
-      const Hops hops(layout, partition, from);
+      const Hops hops(layout, partition, partition, from, 1, ranks - 1);
       for (int rank = 0; rank < ranks; ++rank) {
         for (int h = 0; h < hops.count(rank); ++h) sent += hops.rows_sent(rank, h);
       }

@@ -213,7 +213,7 @@ TEST(WorkLists, CountsBeyond64Bits) {
     const Layout layout = test::longnet_layout({{}}, causal, n, 8);
     const core::Count rows = n, all = 8 * (causal ? rows * (rows + 1) / 2 : rows * rows);
     EXPECT_TRUE(kept_triples(work_lists(layout, StoredRows({{0, n}}), KeyRows::raw(StoredRows({{0, n}})))) == all);
-    EXPECT_TRUE(KeptCounts(layout).total() == all);
+    EXPECT_TRUE(KeptCounts(layout).of(Interval{0, n}) == all);
     core::Count sum = 0;
     for (const StoredRows& part : contiguous_partition(n, 3)) sum += KeptCounts(layout).of(part);
     EXPECT_TRUE(sum == all);

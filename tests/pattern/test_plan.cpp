@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 #include <tuple>
+#include <type_traits>
 
 #include "annulus/pattern/documents_partition.hpp"
 #include "annulus/pattern/hops.hpp"
@@ -154,11 +155,13 @@ void expect_as_defined(const Hops& hops, const std::vector<HopList>& defined, in
   }
 }
 
+static_assert(!std::is_move_constructible_v<Hops>, "parts of Routes refer to each other");
+
 /// Compares every exchange of every rank with the definition.
 void expect_all_as_defined(const Layout& layout, const Partition& partition) {
   const int ranks = int(partition.size());
   for (const auto& [direction, reach] : {std::pair{1, ranks - 1}, {1, ranks / 2}, {-1, (ranks - 1) / 2}}) {
-    const Hops ring(layout, partition, From::neighbours, direction, reach);
+    const Hops ring(layout, partition, partition, From::neighbours, direction, reach);
     expect_as_defined(ring, test::defined_ring(layout, partition, direction, reach), ranks);
   }
   std::vector<HopList> straight(partition.size());
@@ -171,7 +174,7 @@ void expect_all_as_defined(const Layout& layout, const Partition& partition) {
       straight[std::size_t(p)].push_back({rank(p + d), rank(p - d), read(p, p + d), read(p - d, p), true});
     }
   }
-  expect_as_defined({layout, partition, From::owners}, straight, ranks);
+  expect_as_defined({layout, partition, partition, From::owners, 1, ranks - 1}, straight, ranks);
 }
 
 /// If owners have many intervals, rows are counted without being listed (piece_counts.hpp).

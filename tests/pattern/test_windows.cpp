@@ -147,9 +147,9 @@ TEST(Windows, OfManyRanksAreCounted) {
   for (const Index left : {Index(100), 3 * rows + 7}) {
     const Layout layout = test::longnet_layout({window_pair({left, 0})}, true, n, 1);
     const KeptCounts counts(layout);
-    EXPECT_EQ(counts.total(), Count(n) * (left + 1) - Count(left) * (left + 1) / 2);
+    EXPECT_EQ(counts.of(Interval{0, n}), Count(n) * (left + 1) - Count(left) * (left + 1) / 2);
     EXPECT_EQ(counts.of(partition[1000]), Count(rows) * (left + 1));
-    const TrafficCounts traffic = traffic_counts(layout, partition);
+    const TrafficCounts traffic = traffic_counts(layout, partition, partition, CountedTraffic::rows);
     EXPECT_EQ(traffic.accuracy, Accuracy::exact);
     EXPECT_EQ(traffic.direct.received[0], 0);
     EXPECT_EQ(traffic.direct.received[1], std::min(left, rows));
@@ -160,7 +160,7 @@ TEST(Windows, OfManyRanksAreCounted) {
   }
   // First rows: rank 0 sends them to every rank, and to rank 1 also the 100 rows before rank 1's own rows.
   const Layout first = test::longnet_layout({window_pair({100, 0, 4})}, true, n, 1);
-  const TrafficCounts traffic = traffic_counts(first, partition);
+  const TrafficCounts traffic = traffic_counts(first, partition, partition, CountedTraffic::rows);
   EXPECT_EQ(traffic.direct.received[60000], 100 + 4);
   EXPECT_EQ(traffic.direct.sent[0], 100 + 4 * (ranks - 1));
   EXPECT_EQ(KeptCounts(first).of(partition[60000]), Count(rows) * (100 + 1 + 4));
@@ -169,14 +169,14 @@ TEST(Windows, OfManyRanksAreCounted) {
 TEST(Windows, LimitsMayBeLargerThanAnySequence) {
   const Index huge = 1'000'000'000'000;
   const Layout layout = test::longnet_layout({window_pair({huge, huge}, 2), window_pair({3, 3}, huge)}, false, 40, 2);
-  EXPECT_EQ(KeptCounts(layout).total(), 2 * (2 * 20 * 20 + 40));
+  EXPECT_EQ(KeptCounts(layout).of(Interval{0, 40}), 2 * (2 * 20 * 20 + 40));
   const Partition partition = contiguous_partition(40, 4);
   for (int p = 0; p < 4; ++p) {
     Index received = 0;
     for (const Hop& hop : test::rotation_hops(layout, partition, p)) received += head_rows(hop.receive);
     EXPECT_EQ(received, 2 * 30) << "all other rows, of two heads";
   }
-  EXPECT_EQ(traffic_counts(layout, partition).accuracy, Accuracy::estimate)
+  EXPECT_EQ(traffic_counts(layout, partition, partition, CountedTraffic::rows).accuracy, Accuracy::estimate)
       << "a rank's 10 rows are fewer than the dilation";
 }
 

@@ -27,9 +27,11 @@ TEST(Auto, LeavesOutWhatDoesNotFitIntoMemory) {
   EXPECT_NE(choice.reason.find("do not fit"), std::string::npos) << choice.reason;
   EXPECT_NE(choose(problem, 8, 1 << 20, machine).strategy().name(), "single") << "too big for one rank";
   machine.memory_per_rank = 1000;
-  EXPECT_NE(choose(problem, 8, 0, machine).reason.find(" MiB per rank; none fits into 1000 B per rank"),
-            std::string::npos)
-      << choose(problem, 8, 0, machine).reason;
+  const std::string reason = choose(problem, 8, 0, machine).reason;
+  const std::string none =
+      fmt::format(" MiB per rank; none fits; {0} of {0} do not fit into 1000 B per rank", all.size());
+  EXPECT_NE(reason.find(none), std::string::npos) << reason;
+  EXPECT_THROW(choose_among({}, problem, machine), core::Error);
 }
 
 TEST(Auto, TakesPassesWhereNothingFitsAtOnce) {
@@ -109,9 +111,24 @@ TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {
     const Choice choice = choose(problem, 8, 0, machine);
     EXPECT_NE(choice.strategy().name(), "onesided");
     EXPECT_NE(choice.reason.find("/dev/somewhere (1.0 MiB per rank free)"), std::string::npos) << choice.reason;
+    // Onesided fits into memory, and a gather does not: the reason must name both.
+    std::vector<Candidate> two{candidate(all, "onesided"), candidate(all, "allgather")};
+    two[1].sliced = cut_to_fit(two[1], problem, 8, machine);
+    ASSERT_TRUE(two[1].sliced);
+    EXPECT_NE(choose_among(two, problem, machine).reason.find("/dev/somewhere"), std::string::npos);
+    two[1].sliced.reset();
+    EXPECT_NE(choose_among(two, problem, machine).reason.find("/dev/somewhere"), std::string::npos);
     machine.memory_per_rank = 1000;
     EXPECT_NE(choose(problem, 8, 0, machine).strategy().name(), "onesided") << "nothing fits, this least of all";
   }
+}
+
+TEST(SliceMemory, IsOnlyKnownIfTheCostIs) {
+  const Problem problem = problem_of(1 << 12, {{}}, false);
+  const pattern::Partition many = pattern::contiguous_partition(1 << 12, largest_enumerated + 1);
+  const core::Machine machine = core::default_machine();
+  EXPECT_GT(slice_memory(*find("ring"), problem, many, whole_of(problem.shape), machine).alone, 0);
+  EXPECT_THROW(slice_memory(*find("stream"), problem, many, whole_of(problem.shape), machine), core::Error);
 }
 
 TEST(Auto, TakesPassesWhoseWindowsFitAndWhoseBitsAreTheSame) {

@@ -108,34 +108,6 @@ TEST(RankCounts, MemoryOfDenseAttentionIsThatOfTheFullestRank) {
   }
 }
 
-/// A ring whose communication pattern is unknown.
-Strategy secretive() {
-  StrategyEntry entry = find("ring")->entry();
-  entry.communication = {};
-  return Strategy(entry);
-}
-
-TEST(RankCounts, OfAnUnknownShapeAreAskedOfEveryRankUpToDozens) {
-  Problem problem = problem_of(200, {{16, 1}, {0, 3}}, true);
-  problem.gradients = true;
-  const Strategy strategy = secretive();
-  for (const int ranks : {1, 3, largest_enumerated}) {
-    const pattern::Partition partition = strategy.partition(problem, ranks);
-    const Counted counted = count(problem, partition);
-    const auto counts = rank_counts_of(strategy, Pass::forward, problem, partition, counted);
-    const auto backward = rank_counts_of(strategy, Pass::backward, problem, partition, counted);
-    ASSERT_TRUE(counts && backward);
-    expect_loads(*counts, 1, ranks, [&](int p) { return strategy.predict(problem, partition, p); });
-    expect_loads(*backward, 2.5, ranks, [&](int p) { return strategy.predict_backward(problem, partition, p); });
-    EXPECT_EQ(counts->messages, std::vector<double>(std::size_t(ranks), ranks - 1));
-    EXPECT_EQ(backward->messages, std::vector<double>(std::size_t(ranks), 2 * (ranks - 1))) << "rows, and sums";
-  }
-  const pattern::Partition partition = strategy.partition(problem, largest_enumerated + 1);
-  const Counted counted = count(problem, partition);
-  EXPECT_FALSE(rank_counts_of(strategy, Pass::forward, problem, partition, counted));
-  EXPECT_FALSE(rank_counts_of(strategy, Pass::backward, problem, partition, counted));
-}
-
 /// A strategy whose queries travel is counted rank by rank for some dozens of ranks; for more, work is an estimate.
 TEST(RankCounts, OfQueriesThatTravelEqualThePredictionsOfAllRanks) {
   std::mt19937_64 random(35);

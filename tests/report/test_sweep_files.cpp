@@ -130,6 +130,16 @@ TEST_F(SweepFiles, AFullDiskKeepsWhatIsThere) {
   EXPECT_EQ(numbers(), (std::vector<Index>{0, 1}));
 }
 
+TEST_F(SweepFiles, AFullDiskLeavesNoFileWithoutAHead) {
+  store::LaunchFile part(table, identity);
+  {
+    const test::FileSizeLimit limit(10);
+    EXPECT_NE(error_of([&] { part.append(record(0)); }).find("File too large"), std::string::npos);
+  }
+  part.append(record(1));
+  EXPECT_EQ(numbers(), std::vector<Index>{1});
+}
+
 TEST_F(SweepFiles, AFolderThatCannotBeMadeIsNamed) {
   store::LaunchFile part(scratch / "absent/sweep.h5", identity);
   EXPECT_NE(error_of([&] { part.append(record(0)); }).find("does not exist"), std::string::npos);

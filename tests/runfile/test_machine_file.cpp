@@ -100,8 +100,10 @@ TEST(MachineFile, MistakesAreToldWithTheirPlace) {
   expect_refused(with("overlap: 0", "overlap: 1.5"), "m.yaml:11:10: ", "0 to 1");
   EXPECT_EQ(parse_machine_file(with("overlap: 0", "overlap: 0.0"), "m.yaml").overlap, 0);
   expect_refused(with("overlap: 0", "overlap: -0.5"), "m.yaml:11:10: ", "overlap");
+  expect_refused(with("overlap: 0", "overlap: '0'"), "m.yaml:11:10: ", "the quoted text '0'");
   expect_refused(with("[0.02, 1.5e-2]", "[0.02]"), "m.yaml:3:22: ", "1 entries");
   expect_refused(with("[64, 256]", "[64, 64]"), "m.yaml:2:19: ", "65 to 576");
+  expect_refused(with("[64, 256]", "[576, 600]"), "m.yaml:2:20: ", "'600', expected ascending head sizes up to 576");
   expect_refused(with("seconds_per_byte: 5e-10", "seconds_per_byte: 0"), "m.yaml:7:", "above 0");
   expect_refused(with("ranks_per_node: 16", "ranks_per_node: 1.5"), "m.yaml:14:17: ", "whole number");
   expect_refused(with("inside_node: {seconds_per_message: 1e-6, seconds_per_byte: 5e-10}", "inside_node: 3"),

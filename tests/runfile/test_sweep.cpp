@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(
     Of, BadSweep,
     testing::Values(
         Bad{"NoList", "    {}\n", "", "5:5", "expected a list"},
-        Bad{"NoAxes", "    []\n", "", "5:5", "the list is empty, one entry at least"},
+        Bad{"NoAxes", "    []\n", "", "5:5", "the list is empty, expected at least one entry"},
         Bad{"EmptyAxis", "    - {}\n", "", "5:7", "expected keys with their values"},
         Bad{"NoValues", "    - attention.causal: []\n", "", "5:25", "attention.causal: the list is empty"},
         Bad{"OneValue", "    - attention.causal: true\n", "", "5:25", "expected a list of values, for example [true]"},

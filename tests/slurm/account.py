@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 # Stands for the program: writes how it was started to a file for each rank, then executes the program, with the library
@@ -85,15 +86,17 @@ class Account:
         return [dict(line.split("=", 1) for line in path.read_text().splitlines()) for path in files]
 
 
-def run_directly(program, launcher, ranks, *words, directory, seconds=120):
+def run_directly(program, launcher, ranks, *words, directory, seconds=600):
     """Does the same work with MPI's own launcher, without Slurm; returns the program's output."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     variables.update(OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                      OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
                      PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
-                     OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_pml="ob1")
-    done = subprocess.run([launcher, "-n", str(ranks), program, *words], cwd=directory, env=variables,
-                          capture_output=True, text=True, timeout=seconds)
+                     OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_pml="ob1", OMPI_MCA_btl="self,vader")
+    with tempfile.TemporaryDirectory() as launches:  # not shared: launches of Open MPI 4.1 may fail where another ends
+        variables["OMPI_MCA_orte_tmpdir_base"] = launches
+        done = subprocess.run([launcher, "-n", str(ranks), program, *words], cwd=directory, env=variables,
+                              capture_output=True, text=True, timeout=seconds)
     if done.returncode != 0:
         command = " ".join(map(str, words))
         raise AssertionError(f"{command} on {ranks} ranks ended with {done.returncode}:\n{done.stderr}")

@@ -10,6 +10,7 @@ with it. Cluster.__exit__ ends the jobs, the daemons and whatever jobs left behi
 the folder.
 """
 import os
+import random
 import re
 import shutil
 import signal
@@ -32,13 +33,19 @@ class SlurmError(Exception):
 
 
 def free_ports(count):
-    """Ports of 127.0.0.1 on which no process listens."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    """Ports of 127.0.0.1 on which no process listens. They lie below those that the system gives to connections: of
+    these, a connection of another process could take one before a daemon listens on it."""
+    of_connections = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = []
+    for port in random.sample(range(10000, max(20000, of_connections)), 1000):
+        with socket.socket() as each:
+            try:
+                each.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        ports.append(port)
+        if len(ports) == count:
+            break
     return ports
 
 
@@ -172,7 +179,7 @@ class Cluster:
         return {**inherited, "PATH": DAEMON_FOLDERS + inherited["PATH"], "SLURM_CONF": f"{self.folder}/slurm.conf",
                 **more}
 
-    def run(self, *words, seconds=30, check=True, directory=None, **variables):
+    def run(self, *words, seconds=120, check=True, directory=None, **variables):
         """Returns the standard output of a command; raises SlurmError if it fails."""
         done = subprocess.run([*self.as_user, *map(str, words)], env=self.environment(**variables),
                               cwd=directory or self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -6,7 +6,7 @@
                                                         have been submitted
 
 Exit status 0 when every test passed. Everything that was started is ended and removed: at the end, when interrupted,
-and when the limit is over (default 540 s; three times as long for the tests that compile).
+and when the limit is over (default 1800 s; three times as long for the tests that compile).
 """
 import argparse
 import re
@@ -96,7 +96,7 @@ def run_tests(names, build):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, required=True)
-    parser.add_argument("--limit", type=int, default=540)
+    parser.add_argument("--limit", type=int, default=1800)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -113,11 +113,9 @@ class Cancelled(InterruptedJob):
         self.make_layer(self.work, steps=1000000)
         job = self.submit_training()
         self.wait_for_words(job, "step 10 ")
-        begin = time.monotonic()
         self.do_as_documented("scancel JOB", job)
         job.wait_for("CANCELLED", KILL_WAIT)
-        self.wait_for_words(job, "stopped on request after step ")
-        self.assertLess(time.monotonic() - begin, KILL_WAIT)
+        self.wait_for_words(job, "stopped on request after step ")  # so it ended before Slurm's KILL
         self.assertGreater(len(self.losses(self.work / "checkpoint.h5")), 10)
         self.expect_nothing_left(job, ["checkpoint.h5", "layer.h5"])
         time.sleep(7)  # a requeued job would begin again after 6

@@ -56,7 +56,7 @@ class WithoutRoot(ClusterTest):
                                  directory=self.account.clone, **self.account.variables()).wait_for("COMPLETED", 60)
             self.assertEqual(job.get("UserId").split("(")[0], cluster.run("id", "-un").strip())
         self.assertIn("build/quickstart.h5", job.output())
-        self.in_login_shell("build/release/annulus verify input/quickstart.yaml", 60)
+        self.in_login_shell("build/release/annulus verify input/quickstart.yaml", 300)
 
     def copy_of_kokkos(self):
         """Copies Kokkos to where the user can read it, as a site's module would."""

@@ -70,6 +70,7 @@ void attach_scales(const std::string& path, const std::string& dataset, const st
   std::vector<hobj_ref_t> references(scales.size());
   struct List : hvl_t {};  // named, because nvcc 13.0 cannot compile vectors of unnamed structs
   std::vector<List> lists;
+  lists.reserve(scales.size() + 1);  // HDF5 writes no element from a null pointer
   for (std::size_t i = 0; i < scales.size(); ++i) {
     H5Rcreate(&references[i], file, scales[i].c_str(), H5R_OBJECT, -1);
     lists.push_back({{1, &references[i]}});
@@ -160,6 +161,17 @@ const Case understood[] = {
      }),
      {},
      core::AxisOrder::bhsd},
+    {"scales in a group with a long name",
+     labelled([](const std::string& p) {
+       const std::string group(300, 'g');
+       attach_scales(p, "q", {group + "/b", group + "/head", group + "/sequence", group + "/d"});
+     }),
+     {},
+     core::AxisOrder::bhsd},
+    {"an empty list of scales",
+     labelled([](const std::string& p) { attach_scales(p, "q", {}); }),
+     {},
+     core::AxisOrder::bshd},
     {"words that say nothing",
      labelled([](const std::string& p) {
        label_axes(p, "q", {"a", "x", "y", "z"});
@@ -213,6 +225,14 @@ const Refusal refused[] = {
      "dataset /k has shape (1, 16, 8, 5), which fits q (1, 64, 8, 5) with axes (batch, heads, sequence, head_dim) "
      "only: " +
          hint},
+    {"in the other order k and v would have different numbers of heads",
+     [](const std::string& p) {
+       add_dataset(p, "q", H5T_IEEE_F32LE, {1, 64, 8, 5});
+       add_dataset(p, "k", H5T_IEEE_F32LE, {1, 16, 3, 5});
+       add_dataset(p, "v", H5T_IEEE_F32LE, {1, 32, 3, 5});
+     },
+     {},
+     "dataset /k has 3 heads, expected a divisor of the 8 heads of q"},
     {"asked for what does not fit",
      [](const std::string& p) {
        make(p, {1, 6, 8, 5}, {1, 2, 8, 4});

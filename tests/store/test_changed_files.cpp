@@ -44,13 +44,16 @@ class ChangedFileTest : public test::InputFileTest {
   /// Overwrites the numbers of q in the same file.
   void write_in_place() const {
     if (comm.is_root()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // file systems store times only to some milliseconds
-      const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-      const hid_t data = H5Dopen2(file, "q", H5P_DEFAULT);
       const std::vector<float> ones(12 * 2 * 4, 1.0f);
-      H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, ones.data());
-      H5Dclose(data);
-      H5Fclose(file);
+      const auto before = std::filesystem::last_write_time(path);
+      while (std::filesystem::last_write_time(path) == before) {  // file systems store times only to some milliseconds
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+        const hid_t data = H5Dopen2(file, "q", H5P_DEFAULT);
+        H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, ones.data());
+        H5Dclose(data);
+        H5Fclose(file);
+      }
     }
     comm.barrier();
   }

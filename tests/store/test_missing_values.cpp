@@ -1,6 +1,8 @@
 // netCDF attributes of inputs: packed numbers, and fill values that stand for missing numbers, are refused.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "annulus/core/storage.hpp"
 #include "annulus/store/file_rows.hpp"
 #include "annulus/store/hdf5/attributes.hpp"
@@ -123,6 +125,11 @@ TEST_F(MissingValuesTest, AFillValueThatDoesNotOccurIsFine) {
   for (const std::string& name : tensors) mark(name, "_FillValue", {-9999});
   for (const std::string& name : tensors) EXPECT_EQ(error_of_reading(name), "");
   EXPECT_EQ(error_of_rows(core::StoredTensor::q, "/q", 1), "");
+  const std::vector<std::int64_t> offsets{0, 7};  // no integer is one of these values
+  if (comm.is_root()) test::add_dataset(path, "documents", H5T_STD_I64LE, {2}, offsets.data(), H5T_NATIVE_INT64);
+  settings_.documents = "documents";
+  mark("documents", "_FillValue", {std::nan(""), 1e19, 7.5});
+  EXPECT_EQ(error_of_reading("/q"), "");
 }
 
 /// In memory such rows are zeros, whatever the file has there.

@@ -60,6 +60,21 @@ class OtherFiles : public test::InputFileTest {
     H5Pclose(creation);
     H5Sclose(space);
   }
+  /// Adds k as a virtual dataset of blocks, one after another along an axis, whose sources these patterns name. If
+  /// `first` names a file, block 0 is also made of dataset k of that file.
+  static void add_blocks(hid_t file, std::size_t axis, const std::vector<hsize_t>& block, const char* files,
+                         const char* datasets, const char* first = nullptr) {
+    std::vector<hsize_t> most(extents), none(4, 0), many(4, 1);
+    most[axis] = many[axis] = H5S_UNLIMITED;
+    const hid_t source = H5Screate_simple(4, block.data(), nullptr),
+                space = H5Screate_simple(4, extents.data(), most.data());
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, none.data(), block.data(), many.data(), block.data());
+    add_k(file, space, [&](hid_t creation) {
+      H5Pset_virtual(creation, space, files, datasets, source);
+      if (first != nullptr) H5Pset_virtual(creation, source, first, "k", source);
+    });
+    H5Sclose(source);
+  }
   /// Makes other.h5, and k as a virtual dataset of dataset k of the file `source`.
   void make_virtual(const char* source) {
     make([&](hid_t file) {
@@ -156,14 +171,12 @@ TEST_F(OtherFiles, AreFoundWhereHdf5FindsThem) {
   make([&](hid_t file) {  // the virtual dataset ends before block 1, whose file is there without the dataset
     put_k(folder / "part_0.h5");
     add_dataset(folder / "part_1.h5", "nothing", H5T_IEEE_F32LE, {1});
-    const std::vector<hsize_t> most{H5S_UNLIMITED, rows, heads, dim}, none(4, 0), many{H5S_UNLIMITED, 1, 1, 1};
-    const hid_t source = H5Screate_simple(4, extents.data(), nullptr),
-                space = H5Screate_simple(4, extents.data(), most.data());
-    H5Sselect_hyperslab(space, H5S_SELECT_SET, none.data(), extents.data(), many.data(), extents.data());
-    add_k(file, space, [&](hid_t creation) { H5Pset_virtual(creation, space, "part_%b.h5", "k", source); });
-    H5Sclose(source);
+    add_blocks(file, 0, extents, "part_%b.h5", "k");
   });
   expect_k("a pattern of files", {folder / "part_0.h5", folder / "part_1.h5"});
+  make([&](hid_t file) { add_blocks(file, 0, extents, "part_%b.h5", "k", "part_1.h5"); });
+  expect_error(path, fmt::format("dataset /k is made of dataset k of {}, which does not exist", folder / "part_1.h5"),
+               [&] { tensor_file(settings_for(path), comm); });
 }
 
 /// HDF5 itself would read its fill value, 0.
@@ -179,19 +192,17 @@ TEST_F(OtherFiles, ThatAreMissingOrCutShortAreRefused) {
   make_virtual("third.h5");
   expect_missing("third.h5");
   make_virtual("other.h5");
-  if (comm.is_root()) {
-    const hid_t file = H5Fopen(other.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    H5Ldelete(file, "k", H5P_DEFAULT);
-    H5Fclose(file);
-  }
-  comm.barrier();
+  const auto change_other = [&](const std::function<void(hid_t file)>& change) {
+    if (comm.is_root()) {
+      const hid_t file = H5Fopen(other.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+      change(file);
+      H5Fclose(file);
+    }
+    comm.barrier();
+  };
+  change_other([](hid_t file) { H5Ldelete(file, "k", H5P_DEFAULT); });
   expect_missing(other);
-  if (comm.is_root()) {
-    const hid_t file = H5Fopen(other.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    add_k(file, H5Screate_simple(4, extents.data(), nullptr), [](hid_t) {});
-    H5Fclose(file);
-  }
-  comm.barrier();
+  change_other([](hid_t file) { add_k(file, H5Screate_simple(4, extents.data(), nullptr), [](hid_t) {}); });
   expect_error(path, fmt::format("dataset /k is made of dataset k of {}, which was never written", other),
                [&] { tensor_file(settings_for(path), comm); });
   make_raw(all * 4 - 1, all * 4, "k.raw");
@@ -208,14 +219,11 @@ TEST_F(OtherFiles, ThatAreMissingOrCutShortAreRefused) {
 
 TEST_F(OtherFiles, EveryBlockOfAPatternIsLookedAt) {
   make([&](hid_t file) {  // k is made of block_0 and block_1 of the same file; nothing was written to block_1
-    const std::vector<hsize_t> half{1, rows / 2, heads, dim}, most{1, H5S_UNLIMITED, heads, dim}, none(4, 0),
-        many{1, H5S_UNLIMITED, 1, 1};
-    const hid_t source = H5Screate_simple(4, half.data(), nullptr),
-                space = H5Screate_simple(4, extents.data(), most.data());
-    H5Dclose(H5Dcreate2(file, "block_1", H5T_IEEE_F32LE, source, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
-    H5Sselect_hyperslab(space, H5S_SELECT_SET, none.data(), half.data(), many.data(), half.data());
-    add_k(file, space, [&](hid_t creation) { H5Pset_virtual(creation, space, ".", "block_%b", source); });
-    H5Sclose(source);
+    const std::vector<hsize_t> half{1, rows / 2, heads, dim};
+    const hid_t space = H5Screate_simple(4, half.data(), nullptr);
+    H5Dclose(H5Dcreate2(file, "block_1", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Sclose(space);
+    add_blocks(file, 1, half, ".", "block_%b");
     add_dataset(path, "block_0", H5T_IEEE_F32LE, half, test::counting<float>(all / 2).data());
   });
   expect_error(path, fmt::format("dataset /k is made of dataset block_1 of {}, which was never written", path),
@@ -271,24 +279,16 @@ TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
   expect_error(path, "dataset /k is a link to nothing that can be read",
                [&] { tensor_file(settings_for(path), comm); });
   make([&](hid_t file) {
-    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_external(creation, fifo.c_str(), 0, all * 4);
-    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-    H5Pclose(creation);
-    H5Sclose(space);
+    add_k(file, H5Screate_simple(4, extents.data(), nullptr),
+          [&](hid_t creation) { H5Pset_external(creation, fifo.c_str(), 0, all * 4); });
   });
   const std::string message = "names " + fifo + " as a file with numbers of its datasets, which is no regular file";
   expect_error(path, message, [&] { tensor_file(settings_for(path), comm); });
   make([&](hid_t file) {  // for the extents of an unlimited mapping HDF5 opens its source file
     const hsize_t unlimited[] = {1, H5S_UNLIMITED, heads, dim}, start[] = {0, 0, 0, 0}, one[] = {1, 1, 1, 1};
-    const hid_t space = H5Screate_simple(4, extents.data(), unlimited), creation = H5Pcreate(H5P_DATASET_CREATE);
-    const hid_t source = H5Screate_simple(4, extents.data(), unlimited);
-    for (const hid_t mapped : {space, source})
-      H5Sselect_hyperslab(mapped, H5S_SELECT_SET, start, nullptr, one, unlimited);
-    H5Pset_virtual(creation, space, fifo.c_str(), "k", source);
-    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-    for (const hid_t mapped : {space, source}) H5Sclose(mapped);
-    H5Pclose(creation);
+    const hid_t space = H5Screate_simple(4, extents.data(), unlimited);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, one, unlimited);
+    add_k(file, space, [&](hid_t creation) { H5Pset_virtual(creation, space, fifo.c_str(), "k", space); });
   });
   expect_error(path, message, [&] { tensor_file(settings_for(path), comm); });
 }

@@ -14,22 +14,26 @@ using test::settings_for;
 
 constexpr hsize_t rows = 12, heads = 2, dim = 4;
 
-/// Adds a dataset with a chunk for each row. Rows [0, written) get numbers from 1 on. `level`: of gzip, 0 for none.
+/// Adds a dataset with a chunk for each row. Rows [0, written) get numbers from 1 on. `level`: of gzip, 0 for none. If
+/// `all` has one axis, its numbers are the rows.
 void add_chunked(const std::string& path, const char* name, hsize_t written, unsigned level, bool is_chunked = true,
-                 double fill = 0, H5D_fill_time_t when = H5D_FILL_TIME_IFSET) {
+                 double fill = 0, H5D_fill_time_t when = H5D_FILL_TIME_IFSET,
+                 const std::vector<hsize_t>& all = {1, rows, heads, dim}) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  const hsize_t extents[] = {1, rows, heads, dim}, chunk[] = {1, 1, heads, dim}, start[] = {0, 0, 0, 0};
-  const hsize_t count[] = {1, written, heads, dim};
-  const hid_t space = H5Screate_simple(4, extents, nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
-  if (is_chunked) H5Pset_chunk(creation, 4, chunk);
+  const int axes = int(all.size());
+  std::vector<hsize_t> chunk(all), count(all), start(all.size());
+  chunk[all.size() == 1 ? 0 : 1] = 1;
+  count[all.size() == 1 ? 0 : 1] = written;
+  const hid_t space = H5Screate_simple(axes, all.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
+  if (is_chunked) H5Pset_chunk(creation, axes, chunk.data());
   if (level > 0) H5Pset_deflate(creation, level);
   if (fill != 0) H5Pset_fill_value(creation, H5T_NATIVE_DOUBLE, &fill);
   H5Pset_fill_time(creation, when);
   const hid_t data = H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
   if (written > 0) {
     const auto numbers = test::counting<float>(std::size_t(written * heads * dim), 1);
-    const hid_t memory = H5Screate_simple(4, count, nullptr);
-    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, count, nullptr);
+    const hid_t memory = H5Screate_simple(axes, count.data(), nullptr);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr);
     H5Dwrite(data, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, numbers.data());
     H5Sclose(memory);
   }
@@ -80,6 +84,7 @@ class Unwritten : public test::InputFileTest {
       add_dataset(path, "lengths", H5T_NATIVE_INT64, {1}, &length, H5T_NATIVE_INT64);
       add_chunked(path, "never", 0, 0, /*is_chunked=*/false);
       add_chunked(path, "filled", 5, 0, true, -999);
+      add_chunked(path, "sink", 1, 0, true, -999, H5D_FILL_TIME_IFSET, {heads});
       add_chunked(path, "garbage", 5, 0, true, 0, H5D_FILL_TIME_NEVER);
       add_chunked(path, "netcdf", 5, 0, false, 9.9692099683868690e+36);
       add_virtual(path, "gap", {{0, 5, "v12_0"}, {3, 5, "v12_0"}});
@@ -129,13 +134,16 @@ TEST_F(Unwritten, WhatIsReadAsAnotherNumberIsRefused) {
   runfile::InputSettings padded = with_v("filled");  // chunks of rows that do not exist may lack
   padded.lengths = "lengths";
   EXPECT_NO_THROW(tensor_file(padded, comm));
+  padded.sink = "sink";  // has no rows
+  expect_error(path, "dataset sink lacks 1 of its 2 chunks (never written): HDF5 reads them as its fill value, -999;",
+               [&] { tensor_file(padded, comm); });
   EXPECT_NO_THROW(tensor_file(with_v("part_filled"), comm)) << "a dataset may not map what its source lacks";
   const InputFile file = tensor_file(with_v("netcdf"), comm);
   std::vector<float> numbers(rows * heads * dim);
-  expect_error(path, "dataset netcdf holds 9.969209968386869e+36 at [0, 5, 0, 0], which netCDF reads for a number that",
-               [&] {
-                 file.read({{"netcdf", numbers.data()}}, {{0, Index(rows)}}, comm);
-               });
+  expect_error(
+      path, "dataset netcdf holds 9.969209968386869e+36 at [0, 5, 0, 0], which netCDF returns for a number that", [&] {
+        file.read({{"netcdf", numbers.data()}}, {{0, Index(rows)}}, comm);
+      });
 }
 
 TEST_F(Unwritten, ChunksThatAreMissingAreTheFillValue) {

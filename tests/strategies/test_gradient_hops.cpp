@@ -116,7 +116,7 @@ std::vector<Sums> expected(const Layout& layout, const Partition& partition, boo
 Plan ring(const Layout& layout, const Partition& partition, int direction, int reach) {
   Plan plan;
   for (int p = 0; p < int(partition.size()); ++p) {
-    const pattern::Hops hops(layout, partition, pattern::From::neighbours, direction, reach);
+    const pattern::Hops hops(layout, partition, partition, pattern::From::neighbours, direction, reach);
     plan.hops.push_back(test::spelled(hops, p));
     plan.gradients.push_back(test::spelled_gradients(hops, p));
   }
@@ -125,8 +125,9 @@ Plan ring(const Layout& layout, const Partition& partition, int direction, int r
 
 Plan rotation(const Layout& layout, const Partition& partition) {
   Plan plan;
-  for (int p = 0; p < int(partition.size()); ++p) {
-    const pattern::Hops hops(layout, partition, pattern::From::owners);
+  const int ranks = int(partition.size());
+  for (int p = 0; p < ranks; ++p) {
+    const pattern::Hops hops(layout, partition, partition, pattern::From::owners, 1, ranks - 1);
     plan.hops.push_back(test::spelled(hops, p));
     plan.gradients.push_back(test::spelled_gradients(hops, p));
   }

@@ -25,14 +25,14 @@ inline GradientHopList spelled_gradients(const pattern::Hops& hops, int rank) {
 }
 inline HopList ring_hops(const pattern::Layout& layout, const pattern::Partition& partition, int rank, int direction,
                          int reach) {
-  return spelled({layout, partition, pattern::From::neighbours, direction, reach}, rank);
+  return spelled({layout, partition, partition, pattern::From::neighbours, direction, reach}, rank);
 }
 inline HopList rotation_hops(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
-  return spelled({layout, partition, pattern::From::owners}, rank);
+  return spelled({layout, partition, partition, pattern::From::owners, 1, int(partition.size()) - 1}, rank);
 }
 inline GradientHopList ring_gradients(const pattern::Layout& layout, const pattern::Partition& partition, int rank,
                                       int direction, int reach) {
-  return spelled_gradients({layout, partition, pattern::From::neighbours, direction, reach}, rank);
+  return spelled_gradients({layout, partition, partition, pattern::From::neighbours, direction, reach}, rank);
 }
 inline GradientHopList ordered_gradients(const pattern::Layout& layout, const pattern::Partition& readers,
                                          const pattern::Partition& owners, int rank) {

@@ -93,8 +93,8 @@ class MistakeFinder {
     return there_is_none + "; keys of the run file are changed by --set KEY=VALUE";
   }
 
-  /// Returns what is wrong with a value of --set; empty if it is valid. The shell cuts a value without quotes at
-  /// spaces.
+  /// Returns what is wrong with a value of --set; empty if no mistake is found. The shell cuts a value without quotes
+  /// at spaces.
   std::string setting(const std::string& value) const {
     if (open_brackets(value) > 0 && at_ < words_.size()) {
       std::string whole = value;

@@ -91,7 +91,7 @@ int check_launch(const Launch& launch, const Verb& verb, const comm::Communicato
                    describe(*wrong, comm.size(), comm::mpi_library()).c_str());
     }
     if (only_shows) return 0;
-    // The launcher kills all processes when the first one fails, so the others wait until process 0 has printed.
+    // The launcher kills all processes when the first one fails, so the others give process 0 two seconds to print.
     if (!prints) std::this_thread::sleep_for(std::chrono::seconds(2));
     return int(core::ErrorKind::usage);
   }

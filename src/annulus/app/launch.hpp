@@ -41,8 +41,8 @@ bool forgot_launcher(const Launch& launch, int ranks);
 /// The value of srun's --mpi= for this MPI library: "pmix" or "pmi2"; "": unknown, or srun's default is right (Cray).
 std::string slurm_pmi(const std::string& library);
 
-/// If the launcher is wrong, prints an error and returns the exit status. Otherwise returns 0, perhaps after a warning:
-/// if srun was forgotten, or if the launcher is wrong but the verb only shows things.
+/// If the launcher is wrong and the verb does work, prints an error and returns the exit status. Otherwise returns 0,
+/// perhaps after a warning: srun was forgotten, or the launcher is wrong but the verb only shows things.
 int check_launch(const Launch& launch, const Verb& verb, const comm::Communicator& comm);
 
 }  // namespace annulus::app

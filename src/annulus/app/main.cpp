@@ -24,7 +24,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/core/kokkos_compat.hpp"
-#include "annulus/core/print_to_stderr.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/runfile/user_words.hpp"
 
 namespace annulus::app {
@@ -62,8 +62,7 @@ runfile::Parsed<double> first_stall_timeout() {
 
 /// Answers a command line that needs no ranks: prints help, the version, or what is wrong with the words, and returns
 /// the exit status. Empty if the line has a verb to run, or options for Kokkos, which only Kokkos can read. MPI need
-/// not start for these answers, so they work on login nodes where MPI_Init fails. Call it only
-/// in a process without a launcher.
+/// not start for these answers, so they work on login nodes where MPI_Init fails. For a process without a launcher.
 std::optional<int> answer_without_mpi(int argc, char** argv) {
   const auto is_for_kokkos = [](std::string_view word) { return word.starts_with("--kokkos-"); };
   if (std::any_of(argv + 1, argv + argc, is_for_kokkos)) return {};
@@ -105,14 +104,16 @@ void buffer_standard_output() {
 }
 
 /// Returns the status. If the output could not be written (a full disk), prints a message and returns 1 instead of 0.
-/// If the reader of the output has gone away (| head), does the same without a message.
+/// Prints no message if the reader of the output has gone away (| head).
 int finish_printing(int status) {
   errno = 0;
-  const bool arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && !std::cout.flush().fail();
+  core::flush_stdout();
+  const bool arrived = std::ferror(stdout) == 0 && !std::cout.flush().fail();
   if (arrived) return status;
-  if (errno != EPIPE) {
-    std::fprintf(stderr, "annulus: error: standard output: writing failed%s%s\n", errno == 0 ? "" : ": ",
-                 errno == 0 ? "" : std::strerror(errno));
+  const int error = core::first_print_error != 0 ? core::first_print_error : errno;
+  if (error != EPIPE) {
+    core::print_to_stderr("annulus: error: standard output: writing failed{}{}\n", error == 0 ? "" : ": ",
+                          error == 0 ? "" : std::strerror(error));
   }
   return status == 0 ? int(core::ErrorKind::failure) : status;
 }

@@ -18,8 +18,8 @@ inline constexpr const char* self_send_word = "--device-self-send";
 inline std::string try_device_self_send() {
   return run_self_alone(self_send_word, 60);  // the first start of MPI and of the device's driver can take long
 }
-/// Chooses how ranks exchange rows, as the run file says. Tries once whether MPI can send device memory; a job of one
-/// rank sends nothing, so it makes no trial. Collective.
+/// Chooses how ranks exchange rows, as the run file says. Tries at most once whether MPI can send device memory; a job
+/// of one rank sends nothing, so it makes no trial. Collective.
 inline void choose_links(const runfile::DistributionSettings& asked, const comm::Communicator& comm) {
   comm::choose_transfers(asked.gpu_aware, comm, [&]() -> std::string {
     if (comm.size() == 1) return "was not made: there is one rank";

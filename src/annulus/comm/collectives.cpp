@@ -28,8 +28,10 @@ void allgather_rows(const Communicator& comm, const RowBlock& own, const RowBloc
   if (NcclChannel* const nccl = channel_of(comm)) return allgather_by_nccl(*nccl, own, all, owners);
   std::vector<int> counts, begins;  // in rows: one MPI element is a whole row, so that the counts fit into int
   for (const core::Interval& rows : owners) {
-    core::require(rows.end <= std::numeric_limits<int>::max(),
-                  [&] { return fmt::format("{} rows of strategy allgather do not fit an MPI count", rows.end); });
+    if (rows.end > std::numeric_limits<int>::max()) {
+      core::fail(core::ErrorKind::usage, "the rows of all ranks cannot be gathered: {} rows, expected at most {}",
+                 rows.end, std::numeric_limits<int>::max());
+    }
     counts.push_back(int(rows.size()));
     begins.push_back(int(rows.begin));
   }

@@ -1,4 +1,4 @@
-// Collectives on row blocks.
+// A collective on row blocks.
 #pragma once
 
 #include <vector>

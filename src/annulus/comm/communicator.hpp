@@ -25,7 +25,7 @@ void call_mpi(const char* name, Function* function, Args&&... args) {
   check_mpi(blocking(name, function, std::forward<Args>(args)...), name);
 }
 
-/// Owns a duplicate of a communicator. An MPI call that fails returns an error instead of ending the job. Not copyable.
+/// Owns a duplicate or a part of a communicator. An MPI call that fails returns an error and does not end the job.
 class Communicator {
  public:
   /// A communicator of this process alone. It calls no function of MPI, so MPI need not have been started.

@@ -63,7 +63,7 @@ class Exchange {
   std::vector<Staged*> arriving_;  // [i]: the block that request i receives into; null: request i sends
   std::size_t stored_ = 0;         // how many of `incoming_` MPI has filled
   std::size_t arrived_ = 0;        // how many of `incoming_` kernels may read
-  Requests requests_;  // declared last, so that when an error unwinds, messages end before their buffers are freed
+  Requests requests_;  // declared last: if an error unwinds, cancels messages before their buffers are freed
 };
 
 }  // namespace annulus::comm

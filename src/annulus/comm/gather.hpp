@@ -45,7 +45,7 @@ class Gather {
   std::optional<Staged> outgoing_;                  // one copy of this rank's rows, sent to all ranks
   std::deque<std::size_t> arrived_;                 // indices of blocks that arrived and are not handed out yet
   std::size_t handed_out_ = 0;
-  Requests requests_;  // receives first, then sends; declared last: messages must end before their buffers are freed
+  Requests requests_;  // receives first, then sends; declared last: cancels messages before their buffers are freed
 };
 
 }  // namespace annulus::comm

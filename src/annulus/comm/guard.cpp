@@ -13,7 +13,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/core/metrics.hpp"
-#include "annulus/core/print_to_stderr.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/core/unfinished_files.hpp"
 
 namespace annulus::comm {

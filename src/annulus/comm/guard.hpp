@@ -16,7 +16,7 @@ namespace annulus::comm {
 
 /// Exit status of a run that was ended because it stalled.
 inline constexpr int stalled_status = 4;
-/// The time-out if the user does not set distribution.stall_timeout.
+/// The time-out if the user sets neither distribution.stall_timeout nor ANNULUS_STALL_TIMEOUT.
 inline constexpr double default_stall_timeout = 300;  // s
 
 /// From now on a run without any progress for this long counts as stalled. All ranks must set the same time-out.

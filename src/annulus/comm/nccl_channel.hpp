@@ -40,8 +40,8 @@ class NcclChannel {
   NcclChannel& operator=(const NcclChannel&) = delete;
 
   /// Starts messages as one group. Rows are sent with the contents that the kernels launched so far give them. Until
-  /// the group is over, no kernel that touches any of the rows may be launched. Messages from one rank to another
-  /// match in the order of the lists.
+  /// the group is over, no kernel may be launched that changes sent rows or touches received rows. Messages from one
+  /// rank to another match in the order of the lists.
   std::shared_ptr<NcclGroup> start(std::vector<NcclMessage> sends, std::vector<NcclMessage> receives);
   /// Hands waiting groups to NCCL if it can take them. Throws Error(failure) with NCCL's text if NCCL failed.
   void progress();

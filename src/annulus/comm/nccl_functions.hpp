@@ -34,7 +34,7 @@ struct NcclFunctions {
   std::string version;  ///< "2.28.9"
 };
 
-/// Returns why this process has no NCCL (built without NCCL, or the library was not found); empty if it has NCCL.
+/// Returns why this process has no NCCL (for example: its library was not found); empty if it has NCCL.
 std::string why_no_nccl();
 
 /// Returns the functions of NCCL's library. If there are none, throws Error(usage) with the text of why_no_nccl().

@@ -37,10 +37,10 @@ class Record {
   std::string text();
   /// Returns the kind of call in which the thread is: "a file operation", "a call of MPI" or "a call of NCCL".
   std::string kind_of_call();
-  /// Writes this rank's line about a stalled run to stderr, and its last steps to a file (last_events.hpp).
+  /// Prints this rank's line about a stalled run, writes its last steps (last_events.hpp), and sets the final status.
   void diagnose(const std::string& reason);
 
-  std::atomic<int> rank{-1};  ///< -1 until MPI has started
+  std::atomic<int> rank{-1};  ///< -1 until Runtime has started MPI
 
  private:
   void count_beat();

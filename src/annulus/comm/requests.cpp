@@ -19,7 +19,7 @@ namespace {
 constexpr double eager_seconds = 1e-3;
 constexpr std::chrono::microseconds pause{20};
 
-/// "receive of 512 bytes from rank 1".
+/// Returns "receive of 512 bytes from rank 1".
 std::string describe_one(const Outstanding& one) {
   if (one.kind == Outstanding::Kind::collective) return fmt::format("{} with all ranks", one.call);
   const bool receive = one.kind == Outstanding::Kind::receive;

@@ -26,7 +26,7 @@ struct Outstanding {
   bool operator==(const Outstanding&) const = default;
 };
 
-/// "receive of 8 bytes from rank 1, send of 4 bytes to rank 2 outstanding; 8 bytes in and 4 bytes out are missing".
+/// Returns "receive of 8 bytes from rank 1, send of ... outstanding; 8 bytes in and 4 bytes out are missing".
 std::string describe(const std::vector<Outstanding>& outstanding);
 
 /// Calls `done` again and again until `done` returns true. Does not block inside MPI, so that the watchdog can end a

@@ -8,10 +8,10 @@
 
 namespace annulus::comm {
 
-/// Rows [rows.begin, rows.end) of every part of an array in the default execution space's memory. The array has
-/// `parts` parts of `held` rows of `row_bytes` bytes. For example, K and V of a rank are one such array. If D = Dv:
-/// parts = 2 B (K of every batch entry, then V), held = stored rows, row_bytes = the bytes of Hkv * D numbers. So one
-/// message carries K and V of all batch entries.
+/// Rows [rows.begin, rows.end) of every part of an array in the memory of the default execution space, or of the host
+/// (Staged::block()). The array has `parts` parts of `held` rows of `row_bytes` bytes. For example, K and V of a rank
+/// are one such array. If D = Dv: parts = 2 B (K of every batch entry, then V), held = stored rows, row_bytes = the
+/// bytes of Hkv * D numbers. So one message carries K and V of all batch entries.
 struct RowBlock {
   void* data = nullptr;
   Index parts = 0;

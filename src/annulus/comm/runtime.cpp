@@ -10,6 +10,7 @@
 #include "annulus/comm/record.hpp"
 #include "annulus/comm/single_copy.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/core/unfinished_files.hpp"
 
 namespace annulus::comm {
@@ -26,8 +27,8 @@ int node_local_rank() {
 }
 
 /// Between machines connected only by TCP, Open MPI 4 chooses `rdma`, the one RMA component that cannot make windows
-/// there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this option. Open MPI 5 has no other
-/// component.
+/// there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this option. Open MPI 5 has no other component
+/// for TCP.
 void leave_out_rdma_component() {
   if (mpi_library().rfind("Open MPI v4.", 0) == 0) setenv("OMPI_MCA_osc", "^rdma", /*overwrite=*/0);
 }
@@ -49,7 +50,7 @@ void leave_out_network() {
   setenv("OMPI_MCA_btl", "self", /*overwrite=*/0);
   setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0);  // no orted
   // Without orted, all such processes of a user would share one session folder in /tmp, which they do not need. A
-  // process that ends removes the folder. If another one starts at this moment, its MPI_Init ends it (4.1.4).
+  // process that ends removes the folder. A process that starts at this moment is ended by MPI_Init (4.1.4).
   setenv("OMPI_MCA_orte_create_session_dirs", "0", /*overwrite=*/0);
 }
 
@@ -65,6 +66,12 @@ Runtime::Runtime(int& argc, char**& argv, bool alone) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   record().rank = rank;
+  if (provided < MPI_THREAD_FUNNELED) {
+    core::print_to_stderr(
+        "annulus: error: MPI_Init_thread: the thread level is {}, expected MPI_THREAD_FUNNELED ({})\n", provided,
+        MPI_THREAD_FUNNELED);
+    abort_job(1);
+  }
   core::initialize_kokkos(argc, argv, node_local_rank());
 }
 

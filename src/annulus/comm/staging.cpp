@@ -12,7 +12,7 @@
 #include "annulus/comm/transport.hpp"
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/gpu_driver.hpp"
-#include "annulus/core/print_to_stderr.hpp"
+#include "annulus/core/print.hpp"
 
 namespace annulus::comm {
 namespace {
@@ -79,7 +79,7 @@ void choose_transfers(GpuAware wanted, const Communicator& comm, const std::func
   }
   const std::string reason = fmt::format("({}, a trial send of device memory {})", setting, trouble);
   choice() = wanted == GpuAware::on ? Choice{true, straight + " " + reason} : Choice{false, staged + " " + reason};
-  if (wanted == GpuAware::on && comm.is_root())
+  if (wanted == GpuAware::on && comm.is_root() && comm.size() > 1)
     core::print_to_stderr(
         "annulus: warning: distribution.gpu_aware is on, but a trial send of device memory {}: if the first "
         "message ends this run, too, set it to auto or off\n",

@@ -1,6 +1,6 @@
 // The only file that knows whether MPI may access the execution space's memory. Host memory goes to MPI directly. So
-// does device memory, if distribution.gpu_aware allows it. Otherwise device memory is staged: it is copied through host
-// memory. The copies run while kernels run, in one queue per direction, so that neither host nor kernels wait for them.
+// does device memory, if choose_transfers() decides this. Otherwise device memory is staged: it is copied through host
+// memory. The copies run while kernels run, in one queue per direction; host and kernels wait only for rows they need.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,7 @@ void stage_by(const StagingQueues& queues);
 
 /// A block in a form that MPI may read or write: the block itself, or a packed copy in host memory. Construct it when
 /// the message is started. Rows are sent with the contents that the kernels launched before construction give them.
-/// Until the message is complete, no kernel that touches the rows may be launched.
+/// Until the message is complete, no kernel may be launched that changes sent rows or touches received rows.
 ///   to send      load(); MPI may read the block as soon as is_loaded() returns true
 ///   to receive   store() when MPI has written the block; arrive() before a kernel that reads the rows is launched
 /// If the block is not staged, these functions do nothing.

@@ -7,7 +7,7 @@
 #include "annulus/comm/record.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/metrics.hpp"
-#include "annulus/core/print_to_stderr.hpp"
+#include "annulus/core/print.hpp"
 
 namespace annulus::comm {
 namespace {

@@ -11,9 +11,9 @@
 namespace annulus::comm {
 
 std::string window_defect(std::string_view library) {
-  // "MPICH Version:\t4.0.2\nMPICH Release date: ...\nMPICH Device:\tch4:ucx\n...", as in Debian 12. In this version
-  // read requests complete before the rows arrive, some strided rows are wrong even after a flush, and no row moves
-  // while its owner is outside MPI.
+  // In Debian 12 `library` begins "MPICH Version:\t4.0.2\nMPICH Release date: ...\nMPICH Device:\tch4:ucx\n". In this
+  // version read requests complete before the rows arrive, some strided rows are wrong even after a flush, and no row
+  // moves while its owner is outside MPI.
   if (library.find("MPICH Version:\t4.0") == std::string_view::npos) return "";
   return "MPICH 4.0 ends reads from windows before the rows have arrived";
 }

@@ -73,10 +73,10 @@ void give_back(void* memory, Index bytes, bool of_kokkos) {
   device_blocks().give(memory, bytes);
 }
 
-/// fill_zero() uses a thread for each piece of this many bytes. To wake a thread takes longer than to zero fewer bytes.
+/// Bytes per thread of fill_zero(), which uses at most host_threads(). To wake a thread costs more than to zero fewer.
 constexpr Index zeroed_at_once = 256 * 1024;
 
-/// Copies bytes. On a GPU it waits for the kernels launched before, but not for copies in other queues.
+/// Copies bytes, or fills `to` with one byte. On a GPU it waits for earlier kernels, not for copies in other queues.
 template <class To, class From>
 void copy_now(const To& to, const From& from) {
   if constexpr (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible) {

@@ -52,7 +52,7 @@ void copy_to_host(void* host, const void* device, Index bytes);
 /// Fills a buffer's memory with zero bytes. Complete on return.
 void fill_zero(void* device, Index bytes);
 
-/// True when the default execution space reads host memory directly (OpenMP, Serial, Threads).
+/// True if the default execution space reads host memory directly (OpenMP, Serial, Threads), or Kokkos was not started.
 bool device_is_host();
 
 }  // namespace annulus::core

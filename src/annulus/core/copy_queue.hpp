@@ -53,7 +53,7 @@ class CopyQueue {
 /// Makes a queue, independent of others. On a GPU it is a stream; elsewhere each copy is done when copy() returns.
 std::unique_ptr<CopyQueue> make_copy_queue();
 
-/// Host memory for the copies of a CopyQueue. On a node with a GPU this memory is pinned, so the GPU reads and writes
+/// Host memory for the copies of a CopyQueue. In builds for GPUs this memory is pinned, so the GPU reads and writes
 /// it directly. To allocate pinned memory takes long. The memory ledger does not count this memory.
 class HostMemory {
  public:

@@ -1,4 +1,4 @@
-// The one exception type of the project.
+// The exception type of the project. comm::AgreedError is derived from it.
 #pragma once
 
 #include <stdexcept>

@@ -31,8 +31,7 @@ void FreeBlocks::give(void* block, Index bytes) {
   used_bytes_ -= bytes;
   kept_bytes_ += bytes;
   kept_.emplace(bytes, block);
-  if (!keeps_) return release(kept_.begin());
-  if (used_bytes_ + kept_bytes_ > most_used_) make_room(0);  // possible after clear()
+  if (!keeps_) release(kept_.begin());
 }
 
 void FreeBlocks::clear() {

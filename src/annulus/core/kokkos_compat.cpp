@@ -12,7 +12,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/gpu_driver.hpp"
-#include "annulus/core/print_to_stderr.hpp"
+#include "annulus/core/print.hpp"
 #ifdef KOKKOS_ENABLE_OPENMP
 #include <omp.h>
 #endif

@@ -59,14 +59,14 @@ bool is_busy(const ExecSpace& space) {
   return false;
 }
 
-/// Calls Kokkos::initialize on GPU number `device` modulo the number of GPUs of this machine, unless the command line
-/// names a GPU (--kokkos-device-id). Without a GPU backend `device` has no effect. Removes Kokkos' own options from
-/// argc and argv. A build for GPUs does not start Kokkos on a node without a GPU. There Buffer is host memory, loops on
-/// the host run on one thread, and work that needs kernels calls require_device() first.
+/// Calls Kokkos::initialize on GPU number `device` modulo the number of GPUs that this process may use, unless the
+/// command line names a GPU (--kokkos-device-id). Without a GPU backend `device` has no effect. Removes Kokkos' own
+/// options from argc and argv. A build for GPUs does not start Kokkos on a node without a GPU. There Buffer is host
+/// memory, loops on the host run on one thread, and work that needs kernels calls require_device() first.
 void initialize_kokkos(int& argc, char**& argv, int device);
 
 /// Checks a number of threads that the user sets by `name`, an option or environment variable of Kokkos. A later
-/// initialize_kokkos() does not start Kokkos if Kokkos would crash with this number.
+/// initialize_kokkos() does not start Kokkos unless `text` is a whole number from 1 to most_kokkos_threads.
 void check_kokkos_threads(std::string_view name, std::string_view text);
 /// Throws Error(usage) if Kokkos was not started because of a mistake in its options or environment variables.
 void require_valid_kokkos_options();
@@ -84,19 +84,21 @@ void require_device();
 inline constexpr int most_kokkos_threads = 512;
 /// Number of threads that run kernels on the host: Kokkos' threads, or the limit of limit_host_threads() if lower.
 int host_threads();
-/// Lets at most `most` threads (1 or more) run attention kernels, for programs whose other libraries have threads, too.
+/// Lets at most `most` threads (1 or more) run attention kernels and for_each_on_host(), for programs whose other
+/// libraries have threads, too.
 void limit_host_threads(int most);
 
-/// Calls body(i) for first <= i < end, on all host threads, or on this thread alone if Kokkos was not started. All
-/// calls are done on return.
+/// Calls body(i) for first <= i < end on host_threads() threads, each with consecutive i. All calls are done on return.
 template <class Body>
 void for_each_on_host(const char* label, Index first, Index end, const Body& body) {
   using Space = Kokkos::DefaultHostExecutionSpace;
-  if (!Kokkos::is_initialized()) {
-    for (Index i = first; i < end; ++i) body(i);
-    return;
-  }
-  Kokkos::parallel_for(label, Kokkos::RangePolicy<Space, Kokkos::IndexType<Index>>(first, end), body);
+  const Index threads = host_threads();
+  const auto work = [&](const Index thread) {
+    const Interval part = even_part(end - first, threads, thread);
+    for (Index i = first + part.begin; i < first + part.end; ++i) body(i);
+  };
+  if (threads == 1) return work(0);  // perhaps Kokkos was not started
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1), work);
   Space().fence();
 }
 

@@ -30,7 +30,7 @@ Ring& ring() {
   return *one;
 }
 
-/// Makes a name safe inside a string of JSON. The name may contain the name of a file, and so any character.
+/// Makes a name safe inside a string of JSON, whatever characters the name has.
 std::string quoted(const char* name) {
   std::string text;
   for (; *name != 0; ++name) {

@@ -16,7 +16,7 @@ struct KernelRate {
   double seconds_per_gflop = 1;  ///< time of one rank while all ranks of its node compute
 };
 
-/// Latency and bandwidth of a message while all ranks send at once.
+/// Latency of a message, and its time per byte (1 / bandwidth), while all ranks send at once.
 struct Link {
   double seconds_per_message = 0;
   double seconds_per_byte = 0;

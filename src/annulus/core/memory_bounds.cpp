@@ -35,7 +35,7 @@ std::optional<Index> number_in(const fs::path& path) {
   return std::nullopt;
 }
 
-/// Names of files of one version of memory cgroups, and of the entries in memory.stat that count cached pages of files.
+/// For one version of memory cgroups: the names of its files, and of the entries in memory.stat for cached file pages.
 struct CgroupFiles {
   std::vector<const char*> limits;
   const char* used;
@@ -53,7 +53,7 @@ std::optional<Index> free_of(const fs::path& group, const CgroupFiles& files) {
     const auto found = stat.find(word);
     return found == stat.end() ? otherwise : found->second;
   };
-  Index limit = entry("hierarchical_memory_limit", unlimited);  // includes limits of groups that a container cannot see
+  Index limit = entry("hierarchical_memory_limit", unlimited);  // version 1: limits of invisible groups included
   for (const char* file : files.limits) limit = std::min(limit, number_in(group / file).value_or(unlimited));
   if (limit >= unlimited) return std::nullopt;
   const Index pages = entry(files.inactive, 0) + entry(files.active, 0);

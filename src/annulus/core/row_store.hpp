@@ -33,7 +33,7 @@ enum class StoredTensor {
 
 /// Describes which rows a tensor has, how many heads and numbers they have, and which type they have in memory.
 struct StoredTensorEntry {
-  enum class Rows { query, key };                           ///< Sq rows, or S
+  enum class Rows { query, key };                           ///< Sq rows (Sq: number of queries), or S
   enum class Heads { query, key };                          ///< H heads, or Hkv
   enum class Numbers { dim, value, one, normalizer, top };  ///< in a head: D, Dv, 1, normalizer_numbers, top_keys
   enum class Type { tensor, lse, sum, float64, int64 };     ///< the type of q, of lse, or of sums (precision)
@@ -100,7 +100,7 @@ struct RowPiece {
 };
 
 /// Bytes that were requested (`asked`), and bytes that were moved. Often more bytes are moved than requested, because
-/// rows that lie far apart are read together with the rows between them.
+/// rows with small gaps between them are read in one call together with the gaps.
 struct RowTraffic {
   Index asked = 0;
   Index moved = 0;
@@ -110,13 +110,13 @@ struct RowTraffic {
 /// Reads rows before they are needed. Only one thread may call its functions. The source may read in another thread.
 class RowSource {
  public:
-  /// Number of a read that was started; the first is 1.
+  /// Identifies a read that was started. A later read never has a smaller ticket.
   using Ticket = std::uint64_t;
 
   virtual ~RowSource() = default;
 
-  /// Starts to read pieces of a tensor, in the type in which it is stored. Reads are done in the order in which they
-  /// were started. The caller keeps the memory valid until wait() returns or the source is destroyed.
+  /// Starts to read pieces of a tensor, in its type in memory. Reads are done in the order in which they were started.
+  /// The caller keeps the memory valid until wait() returns or the source is destroyed. May throw what wait() throws.
   virtual Ticket start(StoredTensor tensor, std::vector<RowPiece> pieces) = 0;
   /// Returns when the read is done. Throws Error(failure) if this read or an earlier one failed or met NaN or an
   /// infinity; the message gives dataset, global index and value.

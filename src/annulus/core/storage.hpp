@@ -1,6 +1,6 @@
 // 16-bit storage types. We define our own, because in builds without a GPU back end Kokkos' half_t and bhalf_t are
-// float. They only store numbers: kernels convert them to float or double, or pass their bits to instructions that
-// multiply 16-bit numbers.
+// float. Our types only store numbers: kernels convert them to float or double, or pass their bits to instructions
+// that multiply 16-bit numbers.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -56,8 +56,8 @@ KOKKOS_INLINE_FUNCTION BFloat16 to_bfloat16(float x) {
   return {std::uint16_t((u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
 }
 
-/// Rounds to nearest, ties to even; 65520 and more give infinity; NaN stays NaN. It computes every case and chooses one
-/// with bit masks: GCC 12 would compile ?: to a branch, so a loop of conversions would not become vector code.
+/// Rounds to nearest, ties to even; |x| >= 65520 gives an infinity; NaN stays NaN. The code computes every case and
+/// chooses with bit masks: GCC 12 would compile ?: to a branch, so a loop of conversions would not become vector code.
 KOKKOS_INLINE_FUNCTION Half to_half(float x) {
   const std::uint32_t u = detail::bits_of(x);
   const std::uint32_t sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;

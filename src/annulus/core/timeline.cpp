@@ -36,7 +36,7 @@ void Timeline::stop() {
 Timeline* Timeline::current() { return this_threads; }
 
 void Timeline::add(std::string_view name, SpanKind kind, Index number, double begin, double end) {
-  if (spans_.size() == most_) forget_half();
+  if (end - begin > shortest_ && spans_.size() == most_) forget_half();
   if (end - begin <= shortest_) {
     ++forgotten_;
   } else {

@@ -14,12 +14,12 @@
 namespace annulus::core {
 
 /// The kind of work during a span.
-///   pass     a forward or backward pass, from barrier to barrier
+///   pass     a pass or a training step, from barrier to barrier; in strategy stream also a unit of this rank
 ///   step     a step of a schedule; step 0 is the work on the rank's own rows
 ///   compute  the attention kernel: compute_seconds in /run
 ///   wait     exposed communication: wait_seconds in /run
 ///   file     reading and writing
-///   call     a call of MPI or HDF5, or of the file system
+///   call     a call of MPI, NCCL or HDF5, or a file operation
 ///   other    work that /run does not count, such as collecting rows for a message
 enum class SpanKind { pass, step, compute, wait, file, call, other };
 std::string_view name_of(SpanKind kind);
@@ -46,7 +46,6 @@ class Timeline {
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  /// Stops the recording.
   void stop();
   /// Returns the timeline of this thread; nullptr if nothing is recorded.
   static Timeline* current();

@@ -22,7 +22,7 @@ constexpr double forward_tolerance(DType type) {
   return 0;
 }
 
-/// Returns the tolerance of dq, dk and dv. It is larger, because they are sums of more rounded terms.
+/// Returns the tolerance of dq, dk and dv. For float64 and float32 it is larger: they are sums of more rounded terms.
 constexpr double gradient_tolerance(DType type) {
   switch (type) {
     case DType::float64:
@@ -60,8 +60,8 @@ constexpr double score_rounding(Precision precision) {
 }
 
 /// Tolerances by the precision of the computation, for rows whose scores have sizes up to `scores`: rounding changes a
-/// large score, and so its weight, by more than the other tolerances. A result must be within the larger of two
-/// tolerances: the one by precision and the one by the type of the tensors.
+/// large score, and so its weight, by more than the other tolerances. A result may differ by the largest of this
+/// tolerance and the tolerances by the types in which tensors are stored.
 constexpr double forward_tolerance(Precision precision, double scores = 0) {
   const double least = precision == Precision::three_bfloat16 ? 1e-4 : forward_tolerance(rounding_of(precision));
   return std::max(least, 2 * scores * score_rounding(precision));

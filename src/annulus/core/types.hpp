@@ -1,6 +1,6 @@
 // Types that all folders of src/annulus use: index type, axis order, storage types.
 //
-// Axis order, for all files: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv),
+// Axis order in memory: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv),
 // lse (B, S, H), all row-major. So the D numbers of one (batch, row, head) are contiguous, and the next row of the same
 // head lies H * D numbers further on. Dv is D unless the text says otherwise.
 //   B batch   S sequence   H query heads   Hkv key/value heads   D head size (Dv of values)
@@ -31,7 +31,7 @@ struct Shape {
   Index head_dim = 1;
   Index value_dim = 0;  ///< Dv if it is not D, otherwise 0: see set_value_dim()
 
-  /// Number of elements in a head of v, out and dout; q and k have head_dim. Example: 576 and 512 in latent attention.
+  /// Number of elements in a head of v, out and dout; q and k have head_dim. In latent attention: 512, head_dim 576.
   Index dim_of_values() const { return value_dim == 0 ? head_dim : value_dim; }
   void set_value_dim(Index numbers) { value_dim = numbers == head_dim ? 0 : numbers; }
   bool has_value_dim() const { return value_dim != 0; }
@@ -42,7 +42,7 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-/// Half-open range of rows [begin, end).
+/// Half-open range [begin, end) of rows, heads or other numbers.
 struct Interval {
   Index begin = 0;
   Index end = 0;

@@ -2,8 +2,8 @@
 //
 // A comb is the set of rows base, base + r, base + 2r, ... of one segment. Comb index t = 0, 1, 2, ... counts them. A
 // rank holds pieces of combs, in blocks of stored rows. A Run says where a range of comb indices lies in such a
-// block. Causal attention inside a comb is t_key <= t_query (Band::upto). So the kernel needs no global row numbers, no
-// dilation and no ranks.
+// block. Causal attention inside a comb is t_key <= t_query (Band::upto). So the kernel computes attention without
+// global row numbers, dilation or ranks.
 //
 // Worked example: segment rows 8..15, r = 3, offset 1 -> comb rows 9, 12, 15 (t = 0, 1, 2). A rank that owns
 // rows 10..15, stored from 0, holds the Run {t = 1, row = 2, stride = 3, count = 2}: comb index 1 is global row 12 =
@@ -38,7 +38,7 @@ struct RowMap {
 /// Says which keys of an item a query sees: those with -right <= t_query - t_key <= left, by comb index. If left or
 /// right is negative, the band lies on one side of the diagonal. If left + right < 0, the band hides every key.
 ///   all    every key
-///   upto   t_key <= t_query: causal attention, and the first part of the canonical order of keys
+///   upto   t_key <= t_query: causal attention, and the first part of the order of keys in kernels/attention.hpp
 ///   after  t_key > t_query: the second part of that order
 /// `upto` and `after` together are `all`.
 ///

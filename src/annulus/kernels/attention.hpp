@@ -1,8 +1,8 @@
 // Attention on any back end: attend() adds keys to running softmax states.
 //
-// Every distribution strategy receives rows of other ranks (of K and V, or with pass_q of q), calls attend() with the
-// work items whose rows have arrived, and calls finish() at the end. attend() knows nothing about dilation, segments,
-// ranks or files: its arguments are pieces of combs (core/work_item.hpp).
+// A distribution strategy gets rows of other ranks (of K and V, or with pass_q of q) or of a file, calls attend() with
+// the work items whose rows have arrived, and calls finish() at the end. attend() knows nothing about dilation,
+// segments, ranks or files: its arguments are pieces of combs (core/work_item.hpp).
 #pragma once
 
 #include <functional>
@@ -41,27 +41,27 @@ std::string why_no_products(Backend backend, core::Precision precision);
 /// head size than keys, and no scores with a cap or a bias (`ruled`). For such problems the precision is float32.
 core::Precision computed_products(const core::Shape& shape, core::Precision precision, bool ruled);
 
-/// Returns the precision that `auto` means for tensors of type `stored`. For bfloat16 it is bfloat16 if the back end
-/// has products of bfloat16 and the instruction set in use has an instruction for them. With statistics it is float32,
-/// because products of bfloat16 cost digits: a user who wants both must name the precision. `any_cut`: bits must be the
-/// same for any cut of the keys, not only for cuts between granules. AMX cannot do that, so the vector set used beside
-/// AMX must have the instruction. For float16 the precision is 3xbfloat16 if the host computes, this process has matrix
-/// units, no statistics are wanted and `any_cut` is false. Ranks may get different answers, even if all use the set
-/// amx: processors without matrix units can use this set, too, with vectors.
+/// Returns the precision that `auto` means for tensors of type `stored`: float64 for float64, otherwise float32, with
+/// two exceptions. For bfloat16 it is bfloat16 if the back end has products of bfloat16, the instruction set in use has
+/// an instruction for them, and no statistics are wanted (products of bfloat16 cost digits: a user who wants both must
+/// name the precision). `any_cut`: bits must be the same for any cut of the keys, not only for cuts between granules.
+/// AMX cannot do that, so the vector set used beside AMX must have the instruction. For float16 it is 3xbfloat16 if the
+/// host computes, this process has matrix units, no statistics are wanted and `any_cut` is false. A rank without
+/// matrix units gets another answer then, even if it uses the set amx: it can use this set with vectors.
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
 /// Returns the instruction set that the host back end uses on this machine: "amx", "avx512_bf16", "avx512", "avx2" or
 /// "baseline"; "none" in a build without this back end. It is the best set that core/instruction_set.hpp allows.
 std::string_view host_instruction_set();
 
-/// Running softmax of every (batch, row, head). Let s2 = scale * log2(e) * q.k for the keys seen so far, and m an even
-/// integer that is at least the largest s2 (AMX: more than the largest s2 - 1; online softmax: Milakov and Gimelshein
-/// 2018). Then
+/// Running softmax (Milakov and Gimelshein 2018) of every (batch, row, head). For the keys seen so far, let s2 be the
+/// scores in base 2 (scale * log2(e) * q.k, changed by Operands::rule), and m an even integer that is at least the
+/// largest s2 (AMX: more than the largest s2 - 1). With bias = exponent_bias:
 ///   l = sum 2^(s2 - m + bias),  acc = sum 2^(s2 - m + bias) v
 /// Scores that overflow make no NaN. An empty state has m = -inf and l = 0. Its acc counts as 0, whatever numbers are
 /// in it, so acc need not be cleared. If the entropy is wanted, there is also score_sum = sum 2^(s2 - m + bias) s2:
 /// with P = 2^(s2 - m + bias) / l the entropy is -sum P ln P = lse - ln(2) score_sum / l. Layouts: m, l, score_sum (B,
-/// rows, H); acc (B, rows, H, Dv); all of `precision`, in the default execution space's memory.
+/// rows, H); acc (B, rows, H, Dv); all of type_of(precision), in the default execution space's memory.
 ///
 /// Keys are added one after another (an item's keys in descending order of t), and rescaling is exact. So out and lse
 /// have the same bits however a row's keys are cut into calls, items and tiles, and whichever thread works on the row.
@@ -97,7 +97,7 @@ class State {
   core::Buffer l;
   core::Buffer score_sum;  ///< no bytes if the entropy is not wanted
   core::Buffer acc;
-  /// True if l must be the sum of exact weights, not of weights rounded for products, because statistics divide by l.
+  /// True if statistics divide by l. Matrix units for 16-bit numbers, which round the weights in l, are then not used.
   bool exact_sums = false;
   bool by_granules = false;
   core::Index key_parts = 1;  ///< see key_parts()
@@ -123,8 +123,8 @@ constexpr core::Index granule_of(Backend backend) { return backend == Backend::h
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision);
 
 /// The exponent bias of states that must have the same bits for any cut. Weights below about 2^-172 of the largest
-/// weight may still be lost, but outputs in float32 are too coarse to show them. In float32, sums with this bias do not
-/// overflow for |v| up to about 2^42 with 2^20 keys.
+/// weight may still be lost, but for |v| up to 2^22 their terms are below the smallest float32 number. In float32, sums
+/// with this bias do not overflow for |v| up to about 2^42 with 2^20 keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
 /// One call's tensors: q (B, State::rows, H, D), k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv), of one

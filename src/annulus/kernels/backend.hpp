@@ -1,5 +1,5 @@
-// A table of a back end's functions: those of attention.hpp, backward.hpp and statistics.hpp without the argument
-// `backend`.
+// A table of the functions that each back end has for attention.hpp, backward.hpp and statistics.hpp. They have no
+// argument `backend`.
 #pragma once
 
 #include "annulus/kernels/attention.hpp"

@@ -43,7 +43,7 @@ struct BackwardOperands {
 /// device::sum_rows.) With one level the sum of 65,536 small terms would lose four of seven digits. If a list ends
 /// inside a block, begun_dk and begun_dv keep the block's unfinished sum for the next list, so that bits do not depend
 /// on where lists are cut. They have the strides of dk and dv, and the caller adds them to dk and dv after the last
-/// list. If begun_dk and begun_dv have no data, a block also ends where its list ends.
+/// list. If begun_dk and begun_dv have no data, back ends may use other blocks, and a block ends where its list ends.
 struct GradientViews {
   core::TensorView dq;
   core::TensorView dk;
@@ -76,7 +76,7 @@ core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, cor
                                   core::Precision precision, bool in_blocks = false);
 
 /// Returns how many batch entries to work on at a time if they are many and short. An entry has `bytes` bytes of sums.
-/// With this number every thread has some tasks, and the thread's sums stay in its caches.
+/// With this number every thread has some tasks; if entries are small enough, a thread's sums stay in its caches.
 core::Index backward_block_entries(Backend backend, const core::Shape& shape, core::Index bytes);
 
 /// The gradient that an accumulator holds. Each has its own unit, because factors common to all its terms are left out.

@@ -1,6 +1,6 @@
 // The normalizer of a row: two numbers that turn the row's scores into probabilities again, for the backward pass and
 // for statistics:
-//   P = factor * 2^(s2 - shift), where s2 = scale * log2(e) * q.k.
+//   P = factor * 2^(s2 - shift), where s2 is the score in base 2 (State in attention.hpp).
 //
 // An LSE would be enough, but an LSE of 2,000, rounded to float32, has an error of 6e-5, and one of 100,000 an error of
 // 4e-3; P would have the same relative error. (Large scores cause no such error, because both passes round them

@@ -20,7 +20,7 @@ struct PairOfHead {
   std::optional<ReferenceWindow> window;
 
   bool picks(Index y) const { return window || y % segment % dilation == offset; }
-  /// True if row x sees row p. Both are counted from their document's start.
+  /// True if row x sees row p, unless a causal mask hides p. Both are counted from their document's start.
   bool shows(Index x, Index p) const {
     if (!window) return x / segment == p / segment && picks(x) && picks(p);
     if ((window->mirrored ? x : p) < window->first) return true;
@@ -90,7 +90,7 @@ Interval document_of(const ReferencePattern& pattern, Index sequence, Index x) {
   // The first offset after x ends x's document; empty documents (equal offsets) are skipped.
   const auto end = std::upper_bound(pattern.documents.begin(), pattern.documents.end(), x);
   const Index number = Index(end - pattern.documents.begin()) - 1;
-  if (std::find(pattern.gaps.begin(), pattern.gaps.end(), number) != pattern.gaps.end()) return {x, x};
+  if (std::binary_search(pattern.gaps.begin(), pattern.gaps.end(), number)) return {x, x};
   return {*(end - 1), *end};
 }
 

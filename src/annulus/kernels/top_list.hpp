@@ -29,8 +29,8 @@ struct TopList {
     rows[at] = row;
   }
 
-  /// A query may see a key several times, at most m times. Before a key is offered, its weight is multiplied by the
-  /// number of times. If the weight is at most last() * skip_factor(m) before this multiplication, the key need not be
+  /// A query sees a key at most m = most_times times. Before a key is offered, its weight is multiplied by the number
+  /// of times. If the weight is at most last() * skip_factor(m) before this multiplication, the key need not be
   /// offered: m times this weight is below the last entry's weight, even after rounding.
   KOKKOS_INLINE_FUNCTION static T skip_factor(core::Index most_times) { return (1 - T(1e-6)) / T(most_times); }
   KOKKOS_INLINE_FUNCTION T last() const { return weights[size - 1]; }

@@ -33,7 +33,7 @@ inline constexpr core::Index host_rows_ahead = 32;
 /// a key takes about as long as computing 5 to 10 query rows with it.
 inline constexpr core::Index host_min_task_rows = 192;
 
-/// Backward: bytes of one task's packed keys, values and accumulators, which are 768 keys at D = 64 in float32 and 1536
+/// Backward: bytes of one task's keys (packed twice), values and accumulators: 768 keys at D = 64 in float32 and 1536
 /// at D = 32. Each task packs the queries again, and reads and writes dq. At D = 64 the pass is 7 % slower with 120 KiB
 /// and 1 % slower with 240 KiB (AVX-512, 1 MiB second-level cache, not causal, 4096 and 2048 rows).
 inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
@@ -78,8 +78,8 @@ inline constexpr core::Index host_entries_bytes = 2 * 1024 * 1024;
 inline constexpr core::Index device_block_bytes = 64 * 1024 * 1024;
 
 /// For few query rows and many keys (key_parts()). host_wanted_tasks: how many tasks there should be, enough for the
-/// threads of a large node. host_part_keys: the smallest number of keys of a part. host_parts_bytes: limit for the
-/// bytes of all parts' query rows and sums. These numbers change bits. For 64 rows on one thread, cutting the keys
+/// threads of a large node. host_part_keys: the fewest keys of a part of the longest item. host_parts_bytes: limit for
+/// the bytes of all parts' query rows and sums. These numbers change bits. For 64 rows on one thread, cutting the keys
 /// costs 2 % with parts of 4,166 keys, and 1 % with parts of 8,333 or 12,500 keys (D = 64, float32).
 inline constexpr core::Index host_wanted_tasks = 64;
 inline constexpr core::Index host_part_keys = 8192;

@@ -51,8 +51,9 @@ class Layer {
   /// Does not change `weights` and `x`. Collective. If a rank throws core::Error, the other ranks wait forever.
   ForwardResult forward(const Weights& weights, const core::Buffer& x, const strategies::Progress& progress = {}) const;
 
-  /// Gradients of sum(dy * y) with respect to x and every weight. The gradients of weights have the same bits with
-  /// and without dx. `saved`: from forward() with the same x and weights; it is freed during the call. Collective.
+  /// Gradients of sum(dy * y) with respect to x and every weight; dy must be 0 in rows that do not exist. The gradients
+  /// of weights have the same bits with and without dx. `saved`: from forward() with the same x and weights; freed
+  /// during the call. Collective.
   BackwardResult backward(const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
                           const core::Buffer& dy, const strategies::Progress& progress = {},
                           InputGradient dx = InputGradient::wanted) const;

@@ -39,7 +39,7 @@ inline Matrix make_matrix(core::Buffer& owner, const char* purpose, core::DType 
   return matrix_at(owner.data(), type, rows, columns);
 }
 
-// These functions return when the work is done. Matrices in one call have equal shapes and do not overlap.
+// These functions return when the work is done. Matrices in one call do not overlap; all but `row` have equal shapes.
 
 /// to = from, rounded to the type of `to`.
 void copy(const Matrix& from, const Matrix& to);
@@ -54,7 +54,8 @@ void fill_rows(const Matrix& row, const Matrix& to);
 void add(const Matrix& from, const Matrix& to);
 /// to -= rate * from.
 void subtract_scaled(double rate, const Matrix& from, const Matrix& to);
-/// Returns the float64 sum of (y - target)^2, row by row from left to right. Replaces y by scale * (y - target).
+/// Returns the float64 sum of (y - target)^2, row by row from left to right. Replaces y by scale * (y - target). Both
+/// matrices are contiguous.
 double squared_distance(const Matrix& y, const Matrix& target, double scale);
 
 }  // namespace annulus::layer

@@ -113,7 +113,7 @@ MemoryPrediction predict_memory(const LayerProblem& layer, const strategies::Str
   const Index heads = heads_bytes(problem, rows), saved = heads + results_bytes(problem, rows);
   const Index dout = problem.shape.batch * rows * problem.query_row_bytes();
   const Index rooms = sizes.rooms(problem.shape.batch * rows);
-  // If several ranks keep a K/V head, a contribution received from another rank is at most as large as `gradient`.
+  // If several ranks keep a K/V head, contributions to its gradient arrive one at a time, none larger than `gradient`.
   const Index gradient = by_heads ? sizes.gradient_in_sums() : sizes.gradient_pieces();
   const Index sum = sizes.summed_and_stored(sizes.rows_of_x(own)) + (by_heads ? sizes.row_pieces(own) : gradient);
   const auto attention = [&](bool backward) {

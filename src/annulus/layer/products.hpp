@@ -61,7 +61,7 @@ class Products {
   Matrix converted(const Matrix& matrix, Room& room) const;
   void multiply(Transposed a_transposed, Transposed b_transposed, const Matrix& a, const Matrix& b, bool accumulate,
                 const Matrix& c);
-  /// Calls work(interval) for each chunk of `rows` rows, one after another, and calls poll_ after each chunk.
+  /// Calls work(interval) for one chunk of the `rows` rows after another, and calls poll_ after each chunk.
   template <class Work>
   void in_chunks(Index rows, Work&& work);
 

@@ -26,9 +26,11 @@ std::string_view name_of(Weight weight) { return weight_names[std::size_t(weight
 void check(const LayerProblem& problem) {
   const core::Shape& s = problem.attention.shape;
   const auto at_least_one = [](const char* key, Index value) {
-    if (value < 1) core::fail(ErrorKind::usage, "layer.{}: {} is not at least 1", key, value);
+    if (value < 1) core::fail(ErrorKind::usage, "layer.{} is {}, expected 1 or more", key, value);
   };
-  at_least_one("x", problem.width);
+  if (problem.width < 1) {
+    core::fail(ErrorKind::usage, "layer.x has rows of {} numbers, expected 1 or more", problem.width);
+  }
   at_least_one("heads", s.heads);
   at_least_one("kv_heads", s.kv_heads);
   if (s.head_dim < 1) core::fail(ErrorKind::usage, "layer.wq: a head has {} columns instead of at least 1", s.head_dim);

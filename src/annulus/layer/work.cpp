@@ -1,4 +1,4 @@
-// Moves rows of x and y, pieces of sums, and weights between ranks, while this rank computes.
+// Moves rows of x and dy, weights, and pieces of sums between ranks.
 #include "annulus/comm/collectives.hpp"
 #include "annulus/comm/reduce_scatter.hpp"
 #include "annulus/layer/passes.hpp"
@@ -19,18 +19,15 @@ core::Interval keepers(const LayerProblem& problem, Index head, int ranks) {
 }
 
 /// Sums the gradients of weights whose K/V heads several ranks keep. `gradient` (in, this rank's K/V heads * D) is
-/// contiguous. At first it has the contributions of this rank's query heads. The first rank that keeps a head adds the
-/// other ranks' contributions in the order of the ranks, and sends the sum to these ranks, so that all of them get the
-/// same bits. Returns how many bytes this rank sends; it receives as many. Collective.
+/// contiguous. At first it has the contributions of this rank's query heads. The first rank that keeps a head receives
+/// and adds the other ranks' contributions one by one, in the order of the ranks, and sends the sum to these ranks, so
+/// that all of them get the same bits. Returns how many bytes this rank sends; it receives as many. Collective.
 /// Worked example: 4 query heads and 2 K/V heads on 4 ranks: ranks 0 and 1 sum head 0, ranks 2 and 3 head 1.
 Index sum_shared_heads(const LayerProblem& problem, const comm::Communicator& comm, const Matrix& gradient) {
   const Index head_dim = problem.attention.shape.head_dim, rank = comm.rank();
   const core::Interval own = kv_heads(problem, comm.rank(), comm.size());
-  struct Arriving {
-    core::Buffer buffer;
-    Matrix numbers, sum;
-  };
-  std::vector<Arriving> arriving;
+  core::Buffer buffer;
+  Matrix share, sum;  // the contribution that arrives, and what it is added to
   std::vector<comm::Message> shares_out, shares_in, sums_out, sums_in;
   Index bytes = 0;
   for (Index head = own.begin; head < own.end; ++head) {
@@ -46,19 +43,24 @@ Index sum_shared_heads(const LayerProblem& problem, const comm::Communicator& co
       bytes += columns.bytes();
       continue;
     }
+    if (ranks.size() == 1) continue;
+    // Later ranks keep at most one of this rank's heads, the last one, so there is one `share`.
+    share = make_matrix(buffer, "pieces of sums", gradient.type, gradient.rows, head_dim);
+    sum = gradient.take_columns({index * head_dim, (index + 1) * head_dim});
     for (Index p = ranks.begin + 1; p < ranks.end; ++p) {
-      Arriving& share = arriving.emplace_back();
-      share.numbers = make_matrix(share.buffer, "pieces of sums", gradient.type, gradient.rows, head_dim);
-      share.sum = gradient.take_columns({index * head_dim, (index + 1) * head_dim});
-      shares_in.push_back({int(p), {share.numbers.data, gradient.rows, 1, columns.row_bytes, {0, 1}}});
+      shares_in.push_back({int(p), {share.data, gradient.rows, 1, columns.row_bytes, {0, 1}}});
       sums_out.push_back({int(p), columns});
       bytes += columns.bytes();
     }
   }
-  comm::Exchange exchange(comm);
-  exchange.start(shares_out, shares_in, 0);
-  exchange.wait();
-  for (const Arriving& share : arriving) add(share.numbers, share.sum);
+  comm::Exchange sending(comm), exchange(comm);
+  sending.start(shares_out, {}, 0);
+  for (const comm::Message& arriving : shares_in) {
+    exchange.start({}, {arriving}, 0);
+    exchange.wait();
+    add(share, sum);
+  }
+  sending.wait();
   exchange.start(sums_out, sums_in, 0);
   exchange.wait();
   return bytes;

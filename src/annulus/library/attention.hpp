@@ -10,9 +10,9 @@ namespace annulus {
 ///   out  (B, S_p, H, Dv)  written
 ///   lse  (B, S_p, H)      written; natural logarithm; -inf (and out = 0) where a row sees no key
 /// Views may have any layout; contiguous D numbers are best (passes.hpp says what is copied). Waits for earlier work on
-/// `exec`, and returns when the results are complete. Collective. Errors are thrown on all ranks. The caller must have
-/// started Kokkos and, if `comm` has several ranks, MPI. Returns the normalizers that attention_backward() needs, if
-/// the plan was made with gradients.
+/// `exec`, and returns when the results are complete. Collective. Wrong arguments throw Error on all ranks. The caller
+/// must have started Kokkos and, if `comm` has several ranks, MPI. Returns the normalizers that attention_backward()
+/// needs, if the plan was made with gradients.
 template <class ExecSpace, class Q, class K, class V, class Out, class Lse>
 Normalizers attention(const ExecSpace& exec, const Communicator& comm, const Plan& plan, const Q& q, const K& k,
                       const V& v, const Out& out, const Lse& lse, const Progress& progress = {}) {

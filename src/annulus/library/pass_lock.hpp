@@ -10,8 +10,8 @@
 namespace annulus::library {
 
 /// A lock that each pass and reference() hold. All threads use the same kernels, panels of packed rows, settings of
-/// arithmetic and MPI, so a process runs one pass at a time, and a second thread waits. A progress function must not
-/// start a pass, which would wait for ever.
+/// arithmetic and MPI, so a process runs one pass at a time, and a second thread waits. If a progress function starts a
+/// pass, the constructor throws, because the pass would wait for ever.
 class PassLock {
  public:
   explicit PassLock(const char* name) {

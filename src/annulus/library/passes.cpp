@@ -92,7 +92,7 @@ class Pass {
                    name_);
       }
       core::require_device();
-      library::check(name_, comm_.rank(), arguments);
+      library::check(name_, fmt::format("the plan of rank {}", comm_.rank()), arguments);
     });
   }
 
@@ -199,16 +199,14 @@ class Pass {
   }
 
   /// Does the work of a pass during which messages are in flight. If an exception that only this rank knows of ends the
-  /// work, MPI may still read and write its buffers, and its messages may match those of a later pass. So the buffers
-  /// stay allocated, and later passes on this communicator are refused.
+  /// work, MPI may still read and write the pass's buffers, and messages in flight may match those of a later pass. So
+  /// the buffers stay allocated, and later passes on this communicator are refused.
   template <class Work>
   auto compute(const Work& work) const {
     if (comm_.size() == 1) return work();
     try {
       const core::BuffersStay stay;
       return work();
-    } catch (const comm::AgreedError&) {  // thrown after all ranks have exchanged it: no message is in flight
-      throw;
     } catch (...) {
       comm_.interrupt();
       throw;
@@ -382,6 +380,7 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   comm::agree(pass.comm(), [&] {
     check_normalizers(pass, kept, has_tensor);
     check_sink("attention_backward", "dsink", pass.plan(), given.dsink);
+    check_sink("attention_backward", "sink", pass.plan(), given.sink);
   });
   if (pass.plan().problem.sink) {  // take_sink() below is collective: all ranks must call it, or none
     library::check_same("attention_backward", fmt::format("normalizers {}\n", has_tensor ? "a tensor" : "kept"),

@@ -12,9 +12,9 @@
 namespace annulus {
 
 /// A pass calls this function now and then, in the caller's thread, with the fraction (0 ... 1) of this rank's work
-/// that is done and a word for the current step. If it throws, the pass ends on this rank, and other ranks may wait for
-/// this rank for ever. On several ranks the communicator is then interrupted (Communicator::is_interrupted()). The
-/// function must not call a pass or reference().
+/// that is done and a word for the current step. If the function throws, the pass ends on this rank, and other ranks
+/// may wait for this rank for ever. On several ranks the communicator is then interrupted
+/// (Communicator::is_interrupted()). The function must not call a pass or reference().
 using Progress = std::function<void(double share, const std::string& where)>;
 
 /// The numbers that backward() needs from forward() besides `out`: two per row and head, with which backward() computes

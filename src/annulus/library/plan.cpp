@@ -57,7 +57,7 @@ void take_strategy(MadePlan& plan, const std::string& name) {
     plan.reason = name + ": as asked";
   }
   if (const std::string why = plan.ranks > 1 ? plan.strategy->unavailable() : ""; !why.empty()) {
-    core::fail(ErrorKind::usage, "plan: strategy {} cannot run with this MPI: {}", name, why);
+    core::fail(ErrorKind::usage, "plan: strategy {} cannot run with this MPI: {}", plan.strategy->name(), why);
   }
   const std::string why = strategies::why_not_reproducible(*plan.strategy, plan.problem, plan.ranks);
   if (why.empty()) return;

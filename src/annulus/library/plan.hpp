@@ -114,7 +114,8 @@ namespace library {
 struct MadePlan;
 }
 
-/// Ranks that use the same arguments make equal plans. Making a plan needs no running MPI. Copies share the contents.
+/// Ranks that use the same arguments make equal plans; if their processors differ, make the Communicator before the
+/// plan. Making a plan needs no running MPI. Copies share the contents.
 /// Worked example, 2 ranks of 131,072 rows each:
 ///   Plan plan({.sequence = 262144, .heads = 8, .kv_heads = 2, .head_dim = 64},
 ///             {.segments = {2048, all}, .dilations = {1, 8}, .causal = true}, 2, {.gradients = true});

@@ -1,4 +1,4 @@
-// Ranks compare their plans by a text, so that a wrong plan on one rank is found before any message is sent.
+// Ranks compare their plans by a text, so that a wrong plan on one rank is found before a pass sends its messages.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 namespace annulus::library {
 namespace {
 
-// We know no model with more key/value heads. Up to this number, a sequence with fewer rows than heads is common.
+// We know no model with more key/value heads than this. With fewer heads, it is common that rows are fewer than heads.
 constexpr Index most_kv_heads_yet = 256;
 
 constexpr Index most_rows = 1'000'000'000'000;  // limit of a segment, a dilation, a window; as in the run file
@@ -124,12 +124,9 @@ strategies::QueryOffset offset_of(Index asked) {
   return asked == no_rows ? strategies::QueryOffset{Kind::none} : strategies::QueryOffset{Kind::row, asked};
 }
 
-/// Call this function after the problem's pattern and back end are set.
-core::Precision make_precision(const Options& options, const strategies::Problem& problem) {
-  const std::string& name = options.precision;
-  const bool any_cut = options.reproducible && !strategies::why_not_by_granules(problem).empty();
-  if (name == "auto")
-    return kernels::default_precision(problem.backend, problem.type, problem.statistics.any(), any_cut);
+/// Returns the precision with this name; empty if the name is auto.
+std::optional<core::Precision> precision_called(const std::string& name) {
+  if (name == "auto") return {};
   for (const core::Precision precision : core::all_precisions) {
     if (core::name_of(precision) == name) return precision;
   }
@@ -204,6 +201,8 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
     refuse("{} is {}", found->name(), found->reason);
   problem.sink = pattern.sink;
   problem.gradients = options.gradients;
+  const std::optional<core::Precision> named = precision_called(options.precision);
+  problem.precision = named.value_or(core::default_precision(problem.type));
   problem.backend =
       kernels::default_backend({.type = problem.type,
                                 .precision = problem.precision,
@@ -212,7 +211,10 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
                                 .reproducible = options.reproducible,
                                 .score_rule = problem.rule.any(),
                                 .windows_alone = problem.pattern.is_windows_alone()});
-  problem.precision = make_precision(options, problem);
+  if (!named) {
+    const bool any_cut = options.reproducible && !strategies::why_not_by_granules(problem).empty();
+    problem.precision = kernels::default_precision(problem.backend, problem.type, problem.statistics.any(), any_cut);
+  }
   check_at_least("top_keys", options.top_keys, 0);
   if (const auto found = check(problem, strategies::Use::compute)) refuse("{}: {}", found->name(), found->reason);
   if (options.reproducible) {

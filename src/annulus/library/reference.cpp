@@ -36,7 +36,7 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
                                            {"k", k, {s.batch, s.kv_sequence, s.kv_heads, s.head_dim}, s.type},
                                            {"v", v, {s.batch, s.kv_sequence, s.kv_heads, s.value_dim}, s.type}};
   if (plan.made().problem.sink) arguments.push_back({"sink", sink, {1, 1, s.heads, 1}, sink.type});
-  library::check("reference", 0, arguments);
+  library::check("reference", "the plan", arguments);
   for (const Index row : rows) {
     if (row >= 0 && row < s.sequence) continue;
     core::fail(ErrorKind::usage, "reference: there is no row {}, expected 0 to {}", row, s.sequence - 1);

@@ -35,10 +35,10 @@ bool overlaps_itself(const Tensor& tensor) {
   return false;
 }
 
-void check_one(const char* pass, int rank, const Argument& argument) {
+void check_one(const char* pass, const std::string& plan, const Argument& argument) {
   const Tensor& tensor = argument.tensor;
   const auto refuse = [&](const std::string& is, const std::string& wanted) {
-    core::fail(ErrorKind::usage, "{}: {} {}, the plan of rank {} wants {}", pass, name_of(argument), is, rank, wanted);
+    core::fail(ErrorKind::usage, "{}: {} {}, {} wants {}", pass, name_of(argument), is, plan, wanted);
   };
   if (tensor.data == nullptr && !is_empty(argument.extents)) refuse("is missing", text_of(argument.extents));
   if (tensor.data == nullptr) return;
@@ -57,8 +57,8 @@ void check_one(const char* pass, int rank, const Argument& argument) {
 
 }  // namespace
 
-void check(const char* pass, int rank, const std::vector<Argument>& arguments) {
-  for (const Argument& one : arguments) check_one(pass, rank, one);
+void check(const char* pass, const std::string& plan, const std::vector<Argument>& arguments) {
+  for (const Argument& one : arguments) check_one(pass, plan, one);
   for (const Argument& one : arguments) {
     for (const Argument& other : arguments) {
       if (&one == &other || !one.is_written || one.tensor.data == nullptr || is_empty(one.extents)) continue;

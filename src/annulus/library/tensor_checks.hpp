@@ -17,9 +17,9 @@ struct Argument {
   bool is_written = false;
 };
 
-/// Throws Error(usage): "<pass>: k is (1, 4096, 3, 64), the plan of rank 1 wants (1, 4096, 2, 64)". Errors are missing
-/// data, other extents, another type, and unaligned numbers. A written tensor must also not have a stride of 0, because
-/// its elements would overlap, and must not begin where another argument begins.
-void check(const char* pass, int rank, const std::vector<Argument>& arguments);
+/// Throws Error(usage): "<pass>: k is (1, 4096, 3, 64), <plan> wants (1, 4096, 2, 64)"; `plan` is a name for the plan.
+/// Errors are missing data, other extents, another type, and unaligned numbers. A written tensor must also not have a
+/// stride of 0, because its elements would overlap, and must not begin where another argument begins.
+void check(const char* pass, const std::string& plan, const std::vector<Argument>& arguments);
 
 }  // namespace annulus::library

@@ -11,7 +11,7 @@
 // Query row 6 of head 0, causal, thus sees rows 0 2 4 6 through this pair: comb indices t = 0 1 2 3.
 //
 // A window of dilation r does not cut documents into segments: each document has r combs, at offsets 0 ... r - 1, and
-// each comb runs through the whole document. Every head has all r combs. A row sees a band of comb indices of its comb.
+// each comb runs through the whole document. All heads of the pair use all r combs. A row sees a band of its comb.
 // Worked example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7 10 ... and sees t = 1 2 3.
 #pragma once
 
@@ -60,7 +60,7 @@ class PairCombs {
   const std::vector<UsedOffset>& offsets() const { return offsets_; }
 
   /// Calls visit(used, i) for each used offset of the segment that has a row in `rows`, by ascending offset. `used` is
-  /// offsets()[i]; for a window i is always 0.
+  /// offsets()[i]. But for a window i is always 0, and `used` has the visited offset.
   /// Worked example: dilation 8, segment 0 ... 99, rows 14 15 16: offsets 0, 6, 7.
   template <class Visit>
   void visit(Interval segment, Interval rows, Visit&& visit) const {
@@ -98,12 +98,12 @@ struct VisiblePart {
 };
 
 /// Splits the keys that rows see through a pair into parts, in the order in which a query adds its keys (rounds_of()
-/// in strategies/problem.hpp). No part is empty, no key is in two parts. A segment or a window is one part.
+/// in strategies/problem.hpp). No key is in two parts. A segment or a window is one part.
 /// Window::first adds a part: the document's first rows that lie before the window. If not causal, it adds one more
 /// part: the first rows that lie after the window. A row may be a query of several parts, but a work list may contain
 /// a query only once, so each part needs a work list of its own.
-/// Worked example: window [1, 1], first 3: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2 with
-/// t_query - t_key >= 2.
+/// Worked example: window [1, 1], first 3, not causal: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2
+/// with t_query - t_key >= 2.
 std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
 
 /// Appends to `ranges` the comb indices that queries with indices `t` see through the band. These indices are extended

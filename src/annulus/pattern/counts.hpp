@@ -27,7 +27,6 @@ class KeptCounts {
   /// each interval, where d is the number of documents that the interval touches.
   Count of(Interval rows) const;
   Count of(const StoredRows& rows) const;
-  Count total() const { return of(Interval{0, documents_.back()}); }
 
  private:
   struct PairHeads {
@@ -40,7 +39,7 @@ class KeptCounts {
   /// Returns the number of triples that the rows before row `y` of a document of `length` rows keep through a window,
   /// for one head. Row x has x div r rows of its comb before it, and (length - 1 - x) div r after it.
   Count in_window(const Pair& pair, Index length, Index y) const;
-  /// Return the triples that the rows before row `y` keep in all heads. `length`: rows of the segment or document.
+  /// Return how many triples the rows before row `y` keep in all heads. `length`: rows of the segment or document.
   Count in_segment(const PairHeads& heads, Index length, Index y) const;
   Count in_document(const PairHeads& heads, Index length, Index y) const;
 

@@ -13,7 +13,7 @@ struct WorkPart {
   Count work = 0;
 };
 
-/// The work by which rows are dealt to ranks: kept (query, key, head) triples, plus one per row: no row is free.
+/// The work by which rows are dealt to ranks: kept (query, key, head) triples, plus one per row, so no row is free.
 inline Count work_of(const KeptCounts& kept, Interval rows) { return kept.of(rows) + rows.size(); }
 
 /// Cuts the rows of a document so that each part's rank gets the part's work. Appends the rows to rows[rank],

@@ -24,16 +24,16 @@
 // and too many rows, above all if the sequence is sorted by length. So if a rank gets too much work, or more than about
 // twice the mean number of rows, a second way is tried. It first deals light documents, which have at most the average
 // work per row, in runs of equally many rows. Then a rank has at most n / P of these rows plus one document. It also
-// has at most n / P other rows, because its work is at most F. We take the way whose worst rank is better. The larger
-// of work / F and rows / (2 mean rows) says how bad a rank is.
+// has at most about n / P other rows, because its work is at most about F. We take the way whose worst rank is better.
+// The larger of work / F and rows / (2 mean rows) says how bad a rank is.
 #pragma once
 
 #include "annulus/pattern/counts.hpp"
 
 namespace annulus::pattern {
 
-/// Returns the rows of every rank; equal arguments give equal results. Evaluates O(documents log P) closed forms, and
-/// looks at no single row. If there is only one document, it is cut as by `zigzag` if causal, otherwise as by
+/// Returns the rows of every rank; equal arguments give equal results. Evaluates one closed form for each document and
+/// O(log rows) for each cut. If there is only one document, it is cut as by `zigzag` if causal, otherwise as by
 /// `contiguous`.
 Partition documents_partition(const Layout& layout, int ranks);
 

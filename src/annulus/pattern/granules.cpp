@@ -46,8 +46,9 @@ Index CutGrid::nearest(Index row) const {
 
 Index CutGrid::widest() const {
   Index longest = 1;
-  for (std::size_t i = 1; spacing_ > 1 && i < documents_->size(); ++i)
-    longest = std::max(longest, (*documents_)[i] - (*documents_)[i - 1]);
+  for (std::size_t i = 1; spacing_ > 1 && i < documents_->size(); ++i) {
+    if (!documents_->is_gap(Index(i) - 1)) longest = std::max(longest, (*documents_)[i] - (*documents_)[i - 1]);
+  }
   return std::min(spacing_, longest);
 }
 

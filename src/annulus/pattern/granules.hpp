@@ -35,7 +35,7 @@ class CutGrid {
   Index nearest(Index row) const;
   /// Rows between neighbouring cuts of a document. If a document has fewer rows, only its ends are cuts.
   Index spacing() const { return spacing_; }
-  /// Returns the largest number of rows between two neighbouring cuts. The ends of documents count as cuts.
+  /// Returns the largest number of rows between neighbouring cuts. Ends of documents and rows of gaps are cuts.
   Index widest() const;
 
  private:

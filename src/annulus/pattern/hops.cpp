@@ -2,15 +2,6 @@
 
 namespace annulus::pattern {
 
-Hops::Hops(const Layout& layout, const Partition& partition, From from)
-    : Hops(layout, partition, from, 1, int(partition.size()) - 1) {}
-
-Hops::Hops(const Layout& layout, const Partition& partition, From from, int direction, int reach)
-    : Hops(layout, partition, partition, from, direction, reach) {}
-
-Hops::Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from)
-    : Hops(layout, owners, readers, from, 1, int(readers.size()) - 1) {}
-
 Hops::Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from, int direction, int reach)
     : routes_(layout, owners, readers, direction, reach), from_(from), counts_(readers.size(), -1) {}
 
@@ -52,7 +43,6 @@ Hop Hops::hop(int rank, int h) const {
 
 GradientHop Hops::gradients(int rank, int h) const {
   if (from_ == From::neighbours) return ring_gradients(rank, h);
-  // Every rank's sums go straight back.
   Hop hop = this->hop(rank, h);
   return {at(rank, 1), hop.receive_from,       at(rank, -1), hop.send_to,
           {},          std::move(hop.receive), {},           std::move(hop.send)};

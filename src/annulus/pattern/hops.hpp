@@ -33,11 +33,8 @@ enum class From { neighbours, owners };
 /// ranks 2 and 3 to rank 0.
 class Hops {
  public:
-  /// The hops go once round the ring upwards, or in `direction` (1 or -1) up to distance `reach`.
-  Hops(const Layout& layout, const Partition& partition, From from);
-  Hops(const Layout& layout, const Partition& partition, From from, int direction, int reach);
-  /// Hops of the rows in `owners`; the ranks that read them compute with the rows in `readers` (readers.hpp).
-  Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from);
+  /// Hops of the rows in `owners`; the ranks that read them compute with the rows in `readers` (readers.hpp). The hops
+  /// go in `direction` (1 or -1) up to distance `reach`; with 1 and P - 1, once round the ring.
   Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from, int direction, int reach);
 
   int count(int rank) const;  ///< number of the rank's hops

@@ -31,7 +31,6 @@ class KeyRows {
   /// A raw block that stores intervals of rows, in any order. Each element of `locations` is an interval and the
   /// stored row at which the interval begins.
   static KeyRows raw(std::vector<std::pair<Interval, Index>> locations);
-  /// A packed block that stores these packed rows.
   static KeyRows packed(const PackedRows& packed);
 
   bool is_packed() const { return packed_; }

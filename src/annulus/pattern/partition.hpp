@@ -58,7 +58,7 @@ class StoredRows {
   Index count_ = 0;
 };
 
-/// The rows of every rank; together they are 0 ... n-1, each row once.
+/// The rows of every rank. In a partition of owners, each of the rows 0 ... n-1 is on exactly one rank.
 using Partition = std::vector<StoredRows>;
 
 /// fullest(): the first rank that has the most rows. most_rows(): the number of its rows.

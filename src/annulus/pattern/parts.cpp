@@ -20,7 +20,7 @@ std::vector<Interval> without(const std::vector<Interval>& rows, const std::vect
 }
 
 /// Appends to second[rank] the rank's second piece of a document: the piece on the way back down through the ranks. If
-/// the top rank has only one piece, the second half of this piece counts as the rank's second piece.
+/// rows go back down, but the top rank has only one piece, the second half of it counts as the rank's second piece.
 void add_second(const SharedPiece* begin, const SharedPiece* end, const CutGrid& grid,
                 std::vector<std::vector<Interval>>& second) {
   const auto below = [](const SharedPiece& a, const SharedPiece& b) { return a.rank < b.rank; };

@@ -10,8 +10,8 @@
 
 namespace annulus::pattern {
 
-/// Divides a partition into parts. Each part has at most one interval of every document, and later parts have later
-/// rows. If the rows of documents follow one another from rank to rank, the result is `partition` itself. If the
+/// Divides a partition into parts. Each part has at most one interval of a document, and later parts have later rows of
+/// the document. If the rows of documents follow one another from rank to rank, the result is `partition` itself. If
 /// rows go up through the ranks and back down, as in zigzag, the result has 2 P parts, and each row keeps its stored
 /// row in its rank's tensors. If the rank where the rows turn back has only one interval of a document, this interval
 /// is cut near its middle, where `grid` allows. For all other partitions the result is empty.

@@ -61,7 +61,6 @@ Pattern mirrored(Pattern pattern) {
 }
 
 HeadSet intersect(HeadSet set, core::Interval range) {
-  // Skips the heads before the range, and drops the heads after it.
   const Index skipped = std::max<Index>(0, core::ceil_div(std::max<Index>(0, range.begin - set.first), set.stride));
   const Index first = set.first + skipped * set.stride;
   const Index fitting = first < range.end ? core::ceil_div(range.end - first, set.stride) : 0;

@@ -52,7 +52,7 @@ inline constexpr Index whole_document = 0;
 struct Window {
   Index left = 0;
   Index right = 0;
-  Index first = 0;    ///< all rows also see rows [0, first); a row that is also in the window counts once; only r = 1
+  Index first = 0;    ///< all rows also see rows [0, first); a row that is also in the window counts once; needs r = 1
   Index viewers = 0;  ///< rows [0, viewers) see the whole document; mirrored() turns `first` into `viewers`
   bool operator==(const Window&) const = default;
 };
@@ -80,7 +80,6 @@ struct Pattern {
 
   /// The output is multiplied by this factor, and so are the gradients that flow back through it.
   double output_scale() const { return group_scale ? 1.0 / double(pairs.size()) : 1.0; }
-  /// True if all pairs are windows.
   bool is_windows_alone() const {
     return std::all_of(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.window.has_value(); });
   }

@@ -46,7 +46,7 @@ bool PieceCounts::find_readers(int owner, Interval rows, const std::vector<std::
   return true;
 }
 
-/// Appends the pieces of a pair's combs of the segment. Returns false for windows, and if there are too many pieces.
+/// Appends the pieces of a pair's combs of the segment. Returns false for windows, and if there may be too many pieces.
 bool PieceCounts::find_pieces(Index pair, Interval segment, Interval rows) {
   const Pair& its = layout_.pattern.pairs[std::size_t(layout_.used_pairs().begin + pair)];
   const PairCombs& combs = combs_[std::size_t(pair)];
@@ -110,7 +110,7 @@ void PieceCounts::add(Interval rows, DistanceCounts& counts) {
 /// Returns for each set of `order` how many rows the set has (`read`), and how many rows it has together with all sets
 /// before it (`carried`).
 const std::vector<PieceCounts::Joined>& PieceCounts::joined(Interval rows, const std::vector<Pieces>& order) {
-  std::vector<Index> key;
+  std::vector<Index> key{Index(pieces_.size())};
   for (const Piece& piece : pieces_) {
     key.insert(key.end(), {piece.rows.first - rows.begin, piece.rows.count, piece.pair, piece.offset});
   }

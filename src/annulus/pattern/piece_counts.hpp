@@ -29,7 +29,7 @@ class PieceCounts {
  public:
   PieceCounts(const Layout& layout, const Readers& readers, int ranks, int direction, int reach);
 
-  /// Returns nothing if ranks may read a part of a piece (windows), or if an interval has more than most_pieces pieces.
+  /// Returns nothing if ranks may read a part of a piece (windows), or if an interval may have over most_pieces pieces.
   std::optional<DistanceCounts> of(int owner, const StoredRows& rows, const Crossings& crossings);
 
  private:
@@ -42,7 +42,7 @@ class PieceCounts {
   /// Counts of one set of pieces. Sets are ordered by the farthest rank that reads them, the farthest first.
   struct Joined {
     Index read = 0, carried = 0;
-    bool changes = false;  ///< whether this set adds ranges to the ranges of the sets before it
+    bool changes = false;  ///< whether joining this set changes the ranges of the sets before it
   };
   bool find_readers(int owner, Interval rows, const std::vector<std::vector<Interval>>& crossings);
   bool find_pieces(Index pair, Interval segment, Interval rows);
@@ -56,7 +56,7 @@ class PieceCounts {
   const int ranks_, direction_, reach_;
   std::vector<PairCombs> combs_;   // [used pair]
   std::vector<Piece> pieces_;      // of the current interval
-  std::vector<Pieces> at_offset_;  // [i]: the piece of offset i of the current segment
+  std::vector<Pieces> at_offset_;  // [i]: the piece at used offset i of the current segment; 0: none
   std::vector<Pieces> read_at_;    // [distance]: the pieces of the current interval that are read there
   std::vector<int> reading_;       // distances of the ranks that read any piece
   std::unordered_map<std::vector<Index>, std::vector<Joined>, HashKey> known_;

@@ -133,15 +133,12 @@ void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
 }
 
 /// Appends the ranks that may see some but not all of the rows `own` through a window. Each of these ranks becomes a
-/// run of its own. Every other rank sees all rows of `own` or none: all if the rank's rows are at most `left`
-/// dilations after the first row of `own` or at most `right` before its last row; none if they are farther away.
+/// run of its own. Every other rank sees all rows of `own` if the rank's rows are at most `left` dilations after the
+/// first row of `own` or at most `right` dilations before its last row; otherwise none but rows of Window::first.
 void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval own, std::vector<Index>& cuts) const {
   own = core::intersect(own, document_of(layout_.documents, viewers.begin));
   const auto cut_out = [&](Interval rows) {
-    auto one = std::partition_point(locations_.begin(), locations_.end(),
-                                    [&](const Location& location) { return location.rows.end <= rows.begin; });
-    for (; one != locations_.end() && one->rows.begin < rows.end; ++one)
-      cuts.insert(cuts.end(), {one->rank, one->rank + 1});
+    visit_holders(rows, [&](Index rank, Interval) { cuts.insert(cuts.end(), {rank, rank + 1}); });
   };
   const Index n = documents_end(), r = pair.dilation;
   const auto distance = [&](Index comb_rows) { return comb_rows > n / r ? n : comb_rows * r; };

@@ -1,8 +1,8 @@
 // Finds the ranks that read an owner's rows, as runs. A run is a range of ranks that read the same rows.
 //
-// For one owner, the other ranks form few runs. A new run begins only at a rank where a segment that crosses the
-// owner's rows begins or ends, or where a document's rows do not continue on a neighbouring rank. So O(pairs) runs
-// stand for P readers. Owners that look alike (same length, same position in their segments) have the same runs. Worked
+// For one owner, the other ranks form few runs. A new run begins only where a segment or a window that crosses the
+// owner's rows begins or ends, where a document's rows do not continue on a neighbouring rank, or where ranks have no
+// rows. So O(pairs) runs stand for P readers. Owners that look alike (in length and position) have similar runs. Worked
 // example: dense causal, P = 5, contiguous: run {0} reads no rows of owner 1; runs {2, 3} and {4} read all of them.
 #pragma once
 
@@ -48,7 +48,7 @@ class Readers {
  public:
   Readers(const Layout& layout, const Partition& owners, const Partition& readers, Runs kind);
 
-  /// True if some interval of a rank has fewer rows than a dilation.
+  /// True if some interval of a rank has fewer rows than a dilation (or than its segment, if that is shorter).
   bool are_small() const { return widen_ > 1; }
 
   /// The segments that cross an end of the owner's intervals. If there are none, is_any() is false, and no other rank
@@ -69,9 +69,9 @@ class Readers {
       visit(one->rank, core::intersect(one->rows, rows));
   }
 
-  /// Returns a key of all that rows_read() depends on, relative to the owner's intervals. Owners with equal keys have
-  /// equal runs, which read equal numbers of rows. A `coarse` key says only how many segments cross the intervals, and
-  /// which runs read any row.
+  /// Returns a key of all that rows_read() depends on, relative to the owner's intervals. If owners have equal keys and
+  /// equally many runs, run i of each owner reads equally many rows. A `coarse` key says only how many segments cross
+  /// the intervals, and whether each run reads rows of all, some or no offsets (windows: any or no rows).
   std::vector<Index> key(Index owner, const std::vector<ReaderRun>& runs, const Crossings& crossings,
                          bool coarse = false) const;
 

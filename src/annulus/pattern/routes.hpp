@@ -4,7 +4,7 @@
 // itself, joined with the rows carried beyond it. They are computed from the farthest rank back. The rows that are read
 // and those that are carried change at only a few distances (readers.hpp). A leg is a range of distances without such a
 // change. Owners with the same key (Readers::key()) have equal counts, so only one of them is counted. Rows are listed
-// only for hops that are executed or printed, and to count rows where PieceCounts cannot.
+// only for hops that are executed or printed, and to count rows where PieceCounts is not used.
 #pragma once
 
 #include <memory>
@@ -21,11 +21,12 @@ class Routes {
  public:
   /// Makes routes for the rows of K and V in `owners`. `readers` has the rows with which each rank computes.
   Routes(const Layout& layout, const Partition& owners, const Partition& readers, int direction, int reach);
+  Routes(Routes&&) = delete;  // pieces_ refers to lookup_
 
   int ranks() const { return int(readers_.size()); }
   int direction() const { return direction_; }
 
-  // Number of (row, key/value head) pairs of an owner that the rank at this distance reads; that it receives.
+  // Numbers of (row, key/value head) pairs of an owner that the rank at this distance reads, and that it receives.
   Index rows_read(int owner, int distance) const;
   Index rows_carried(int owner, int distance) const;
   /// True if the rank at a distance passes on exactly the rows that it received.

@@ -15,7 +15,7 @@ struct SharedPiece {
   Index rank = 0;
 };
 
-/// The pieces of all documents that lie in more than one interval, ascending. Costs one search per interval.
+/// The pieces of all documents that lie in more than one interval, ascending. Needs two searches per interval.
 /// Worked example: documents [0, 4) [4, 10), ranks with [0, 6) and [6, 10): [4, 6) of rank 0, [6, 10) of rank 1.
 std::vector<SharedPiece> shared_pieces(const Documents& documents, const Partition& partition);
 

@@ -2,7 +2,7 @@
 //
 // For each key/value head, the rows that another rank reads of an interval of the owner are pieces of combs. Two rules
 // keep the message small. First, a piece inside another piece is dropped, because the kernel can read its rows from
-// the larger piece with a larger stride. If dilations divide each other, exactly the union of the pieces remains.
+// the larger piece with a larger stride. A row may still be in two pieces that only overlap, and is then sent twice.
 // Second, if the remaining pieces together have at least as many rows as their span, all rows of the span are sent
 // instead. So a message never has more rows than a dense ring would send.
 //

@@ -208,14 +208,12 @@ class Counter {
 
 }  // namespace
 
-TrafficCounts traffic_counts(const Layout& layout, const Partition& partition, CountedTraffic counted) {
-  return traffic_counts(layout, partition, partition, counted);
-}
-
 TrafficCounts traffic_counts(const Layout& layout, const Partition& owners, const Partition& readers,
                              CountedTraffic counted) {
   if (!is_affordable(layout, owners)) {
-    const Traffic all = dense_traffic(layout, owners);
+    Traffic all = gathered_traffic(layout, owners);
+    for (std::size_t p = 0; p < owners.size(); ++p)
+      all.sent[p] = std::max(all.sent[p], all.received[p]);  // its own rows to each rank, or rows passed on
     return {all, all, all, all, all, Accuracy::bound};
   }
   return Counter(layout, owners, readers, counted).count();

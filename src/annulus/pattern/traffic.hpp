@@ -1,4 +1,4 @@
-// Counts what every rank receives in each kind of exchange, for any P, without looking at each pair of ranks.
+// Counts what every rank receives and sends in each kind of exchange, for any P, without looking at each pair of ranks.
 //
 // For each owner, counts are added by difference arrays to runs of ranks that read the same rows (readers.hpp), not to
 // each of P ranks. Only one of several owners that look alike is evaluated.
@@ -42,10 +42,8 @@ struct TrafficCounts {
 /// Says whether to count only rows, or also the sums of their gradients.
 enum class CountedTraffic { rows, rows_and_sums };
 
-/// Counts for all ranks; a bound if counting would take more than some seconds (is_affordable()).
-TrafficCounts traffic_counts(const Layout& layout, const Partition& partition,
-                             CountedTraffic counted = CountedTraffic::rows);
-/// The same, if ranks compute with the rows in `readers` (readers.hpp).
+/// Counts for all ranks, which compute with the rows in `readers` (readers.hpp); a bound if counting would take more
+/// than some seconds (is_affordable()).
 TrafficCounts traffic_counts(const Layout& layout, const Partition& owners, const Partition& readers,
                              CountedTraffic counted);
 

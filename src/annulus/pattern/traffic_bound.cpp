@@ -43,21 +43,22 @@ bool is_affordable(const Layout& layout, const Partition& partition) {
     cubes += shared * shared * shared;
     if (evaluations > affordable_work && cubes > affordable_work / 2) return false;
   }
-  return evaluations > affordable_work ||
-         evaluations * double(intervals_of_segment(layout, partition)) <= affordable_work;
+  // Zigzag has at most two intervals of a rank in a segment; counting them takes seconds, even for 65,536 ranks.
+  const double together = double(intervals_of_segment(layout, partition));
+  return evaluations * together <= affordable_work || (together <= 2 && cubes <= affordable_work / 2);
 }
 
-Traffic dense_traffic(const Layout& layout, const Partition& partition) {
+Traffic gathered_traffic(const Layout& layout, const Partition& partition) {
+  const Index heads = layout.key_heads().size(), peers = Index(partition.size()) - 1;
   Traffic traffic;
   Index n = 0;
   for (const StoredRows& rows : partition) n += rows.count();
   for (const StoredRows& rows : partition) {
-    const Index others = n - rows.count(), peers = Index(partition.size()) - 1;
-    traffic.received.push_back(others * layout.kv_heads);
-    traffic.sent.push_back(std::max(others, peers * rows.count()) * layout.kv_heads);  // passed on, or its own to each
+    traffic.received.push_back((n - rows.count()) * heads);
+    traffic.sent.push_back(peers * rows.count() * heads);
     traffic.messages.push_back(peers);
-    traffic.largest = std::max(traffic.largest, rows.count() * layout.kv_heads);
   }
+  traffic.largest = most_rows(partition) * heads;
   return traffic;
 }
 

@@ -1,4 +1,4 @@
-// Computes an upper bound of the traffic if an exchange has too many messages to count.
+// Says whether traffic can be counted in seconds, and counts the most that can travel, for the case that it cannot.
 #pragma once
 
 #include "annulus/pattern/traffic.hpp"
@@ -8,7 +8,7 @@ namespace annulus::pattern {
 /// True if traffic_counts() can evaluate all owners and their runs of readers, interval by interval, in seconds.
 bool is_affordable(const Layout& layout, const Partition& partition);
 
-/// Returns the traffic if every row travels to every rank. Causal attention needs less, so these are upper bounds.
-Traffic dense_traffic(const Layout& layout, const Partition& partition);
+/// Returns the traffic if every rank sends all its rows to every other rank.
+Traffic gathered_traffic(const Layout& layout, const Partition& partition);
 
 }  // namespace annulus::pattern

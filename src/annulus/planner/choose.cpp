@@ -4,6 +4,7 @@
 #include <map>
 
 #include "annulus/comm/activity.hpp"
+#include "annulus/core/error.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/planner/slice_memory.hpp"
 #include "annulus/strategies/statistics_computation.hpp"
@@ -74,7 +75,7 @@ Problem with_partition_of(const Candidate& candidate, const Problem& problem) {
 /// With more ranks, counting the memory of slices exactly (slice_memory()) would take too long for every candidate.
 constexpr int few_ranks = 16;
 
-/// Bytes of a candidate at once; in the smallest slices, if these are for `ranks` ranks.
+/// Bytes that a candidate needs at once; or, if `ranks` is not empty, in its smallest slices on that many ranks.
 double least_bytes(const Candidate& candidate, const Problem& problem, std::optional<int> ranks,
                    const core::Machine& machine) {
   if (!ranks) return candidate.cost->memory_bytes;
@@ -97,6 +98,7 @@ void take_smallest(Choice& choice, const Problem& problem, std::optional<int> ra
     choice.taken = i;
     choice.least_bytes = bytes;
   }
+  core::require(choice.taken < all.size(), [] { return "no candidate is offered whose windows fit"; });
 }
 
 /// Makes the choice of `auto`: the cheapest() candidate that fits at once; if none fits at once, the cheapest() that
@@ -113,17 +115,6 @@ void decide(Choice& choice, const Problem& problem, const core::Machine& machine
 
 std::string describe(const Choice& choice, const Problem& problem, const core::Machine& machine) {
   const Candidate& taken = choice.candidates[choice.taken];
-  const std::string room =
-      fmt::format("{} per rank ({})", core::describe_bytes(machine.memory_per_rank), machine.why_this_memory());
-  if (taken.sliced) {
-    return fmt::format("{}: predicted {:.3g} s in {} passes of {} per rank; at once nothing fits into {}",
-                       name_of(taken), taken.sliced->cost.seconds, taken.sliced->slices,
-                       core::describe_bytes(taken.sliced->cost.memory_bytes), room);
-  }
-  if (!fits(taken, machine)) {
-    return fmt::format("{}: needs the least memory, {} per rank; none fits into {}", name_of(taken),
-                       core::describe_bytes(choice.least_bytes), room);
-  }
   const Candidate* next = nullptr;
   std::size_t too_big = 0;
   double window = 0;  // the smallest window that does not fit
@@ -135,6 +126,24 @@ std::string describe(const Choice& choice, const Problem& problem, const core::M
     if (one.strategy == taken.strategy || !is_offered(one, problem) || !fits(one, machine)) continue;
     if (next == nullptr || one.cost->seconds < next->cost->seconds) next = &one;
   }
+  std::string too_large;
+  if (too_big > 0) {
+    too_large += fmt::format("; {} of {} do not fit into {} per rank ({})", too_big, choice.candidates.size(),
+                             core::describe_bytes(machine.memory_per_rank), machine.why_this_memory());
+  }
+  if (window > 0) {
+    too_large +=
+        fmt::format("; windows of {} per rank do not fit into {}", core::describe_bytes(window), machine.window_source);
+  }
+  if (taken.sliced) {
+    return fmt::format("{}: predicted {:.3g} s in {} passes of {} per rank; at once none fits{}", name_of(taken),
+                       taken.sliced->cost.seconds, taken.sliced->slices,
+                       core::describe_bytes(taken.sliced->cost.memory_bytes), too_large);
+  }
+  if (!fits(taken, machine)) {
+    return fmt::format("{}: needs the least memory, {} per rank; none fits{}", name_of(taken),
+                       core::describe_bytes(choice.least_bytes), too_large);
+  }
   std::string text = fmt::format("{}: predicted {:.3g} s", name_of(taken), taken.cost->seconds);
   if (next != nullptr) {
     text += fmt::format(", next {} with {:.3g} s", name_of(*next), next->cost->seconds);
@@ -143,12 +152,7 @@ std::string describe(const Choice& choice, const Problem& problem, const core::M
                           core::describe_bytes(next->cost->total_bytes));
     }
   }
-  if (too_big > 0) text += fmt::format("; {} of {} do not fit into {}", too_big, choice.candidates.size(), room);
-  if (window > 0) {
-    text +=
-        fmt::format("; windows of {} per rank do not fit into {}", core::describe_bytes(window), machine.window_source);
-  }
-  return text;
+  return text + too_large;
 }
 
 /// Sets the costs of a candidate. `counted` is count(problem, partition).
@@ -241,13 +245,8 @@ std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& 
   });
   if (size) size = largest_that_keeps_bits(*candidate.strategy, cut, *size, ranks);
   if (!size) return std::nullopt;
-  SlicedCost sliced{*size, strategies::slices_of(cut.shape, *size), cost(*size)};
-  for (const auto number :
-       {&Cost::seconds, &Cost::compute_seconds, &Cost::exposed_seconds, &Cost::copy_seconds, &Cost::overhead_seconds,
-        &Cost::received_bytes, &Cost::sent_bytes, &Cost::total_bytes, &Cost::messages}) {
-    sliced.cost.*number *= double(sliced.slices);
-  }
-  return sliced;
+  const Index slices = strategies::slices_of(cut.shape, *size);
+  return SlicedCost{*size, slices, repeated(cost(*size), slices)};
 }
 
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine,

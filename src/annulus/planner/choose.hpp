@@ -39,9 +39,9 @@ struct Choice {
 /// Returns the candidate's strategy and partition, for example "ring, zigzag".
 std::string name_of(const Candidate& candidate);
 
-/// Returns every pair of a strategy and a partition that can solve the problem on `ranks` ranks. If the problem must be
-/// reproducible, returns only reproducible pairs (see why_not_reproducible()). If the problem names its partition,
-/// returns only pairs with that partition, and strategies that have a partition of their own.
+/// Returns the pairs of a strategy and a partition that can solve the problem on `ranks` ranks; if it must be
+/// reproducible, only reproducible pairs (see why_not_reproducible()). If the problem names its partition, returns only
+/// pairs with that partition, and strategies with a partition of their own; otherwise only what is_compared() accepts.
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
 
 /// Predicts the cost of a strategy with a partition that this strategy has made; empty if no cost can be predicted.
@@ -58,8 +58,8 @@ Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, c
                     std::optional<int> in_slices_on = {});
 
 /// Finds the cut into the fewest slices that fit and, for a reproducible problem, keep the bits of results. Empty if
-/// the candidate's memory suffices at once, or if there are no such slices. `exact`: counts memory as slice_memory()
-/// does, which takes longer; otherwise by the closed forms, which are upper bounds.
+/// the candidate fits into memory at once or has no cost, or if there are no such slices. `exact`: counts memory as
+/// slice_memory() does, which takes longer; otherwise by the closed forms, which are upper bounds.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine, bool exact = false);
 

@@ -1,23 +1,29 @@
 #include "annulus/planner/cost.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "annulus/kernels/attention.hpp"
 
 namespace annulus::planner {
 
+constexpr std::array added_up{&Cost::seconds,      &Cost::compute_seconds,  &Cost::exposed_seconds,
+                              &Cost::copy_seconds, &Cost::overhead_seconds, &Cost::received_bytes,
+                              &Cost::sent_bytes,   &Cost::total_bytes,      &Cost::messages};
+
 Cost sum_of(const Cost& forward, const Cost& backward) {
   Cost all = forward;
-  for (const auto part :
-       {&Cost::seconds, &Cost::compute_seconds, &Cost::exposed_seconds, &Cost::copy_seconds, &Cost::overhead_seconds,
-        &Cost::received_bytes, &Cost::sent_bytes, &Cost::total_bytes, &Cost::messages}) {
-    all.*part += backward.*part;
-  }
+  for (const auto part : added_up) all.*part += backward.*part;
   all.memory_bytes = std::max(forward.memory_bytes, backward.memory_bytes);
   all.window_bytes = std::max(forward.window_bytes, backward.window_bytes);
   all.accuracy = std::max(forward.accuracy, backward.accuracy);
   return all;
+}
+
+Cost repeated(Cost cost, Index times) {
+  for (const auto part : added_up) cost.*part *= double(times);
+  return cost;
 }
 
 namespace {

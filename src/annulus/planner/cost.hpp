@@ -1,6 +1,6 @@
 // Predicts the cost of a run on any number of ranks, from the kernel's rate and the time of messages.
-//   seconds of a rank = kept triples x 2 (D + Dv) x seconds per flop + copied bytes x seconds per copied byte
-//                       + overheads(kernel calls, rows, communicators, windows, separate intervals)
+//   seconds of a rank = compute(kept triples x 2 (D + Dv) x seconds per flop + packed rows x seconds per row)
+//                       + copied bytes x seconds per copied byte + overheads(calls, communicators, windows, intervals)
 //                       + exposed(messages x seconds per message + bytes x seconds per byte)
 //   exposed(t)        = t if messages do not overlap with compute, otherwise t - min(overlap x t, compute)
 // This is for a forward pass. With gradients a backward pass is added: 2.5 times this compute, and its own messages.
@@ -32,6 +32,8 @@ struct Cost {
 
 /// Returns the cost of both passes: times and bytes are added, memory is that of the pass that needs more.
 Cost sum_of(const Cost& forward, const Cost& backward);
+/// Returns the cost of several equal runs, one after another: times and bytes are those of all runs, memory is of one.
+Cost repeated(Cost cost, Index times);
 
 Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Problem& problem,
              const core::Machine& machine);

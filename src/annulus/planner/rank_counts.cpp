@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annulus/pattern/counts.hpp"
+#include "annulus/pattern/traffic_bound.hpp"
 #include "annulus/strategies/heads/head_groups.hpp"
 
 namespace annulus::planner {
@@ -24,26 +25,13 @@ Traffic nothing(std::size_t ranks) {
   return {std::vector<Index>(ranks), std::vector<Index>(ranks), std::vector<Index>(ranks)};
 }
 
-/// Returns the traffic if all rows go to every rank.
-Traffic gathered(const Problem& problem, const Partition& partition) {
-  const Index n = problem.shape.sequence, heads = problem.shape.kv_heads, others = Index(partition.size()) - 1;
-  Traffic all;
-  for (const pattern::StoredRows& rows : partition) {
-    all.received.push_back((n - rows.count()) * heads);
-    all.sent.push_back(others * rows.count() * heads);
-    all.messages.push_back(others);
-  }
-  all.largest = most_rows(partition) * heads;
-  return all;
-}
-
 Traffic rows_moved(CommunicationPattern movement, const Problem& problem, const Partition& partition,
                    const pattern::TrafficCounts& counted) {
   switch (movement) {
     case CommunicationPattern::none:
       return nothing(partition.size());
     case CommunicationPattern::gather:
-      return gathered(problem, partition);
+      return pattern::gathered_traffic(problem.layout(), partition);
     case CommunicationPattern::ring:
     case CommunicationPattern::heads:
     case CommunicationPattern::heads_in_ring:
@@ -193,22 +181,6 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   if (!counts.group_messages.empty()) counts.communicators = 2;
 }
 
-/// Counts rank by rank for an unknown communication pattern. Assumes one message of each kind between any two ranks.
-std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass pass) {
-  const int ranks = int(schedule.partition().size());
-  if (ranks > largest_enumerated) return std::nullopt;
-  RankCounts counts;
-  for (int p = 0; p < ranks; ++p) {
-    const Prediction one = schedule.predict(p);
-    counts.kept.push_back((pass == Pass::forward ? 1 : backward_work_factor) * double(one.kept));
-    counts.sent.push_back(double(one.bytes_sent));
-    counts.received.push_back(double(one.bytes_received));
-    counts.messages.push_back((pass == Pass::forward ? 1 : 2) * double(ranks - 1));
-    counts.memory = std::max(counts.memory, double(one.memory_bytes));
-  }
-  return counts;
-}
-
 /// Returns the counts if every rank has all queries. For at most largest_enumerated ranks, Schedule::kept() gives each
 /// rank's work. For more ranks, the problem's work is divided in proportion to the ranks' keys.
 RankCounts of_all_queries(const strategies::Schedule& schedule, Pass pass, const Counted& counted) {
@@ -281,14 +253,11 @@ std::optional<RankCounts> rank_counts_of(const Strategy& strategy, Pass pass, co
   if (shape.pattern == CommunicationPattern::store) return std::nullopt;  // its costs are in stream_cut.hpp
   const auto schedule = pass == Pass::forward ? strategy.forward_schedule(problem, partition)
                                               : strategy.backward_schedule(problem, partition);
-  const bool is_known = shape.pattern != CommunicationPattern::unknown;
-  std::optional<RankCounts> counts =
-      is_known ? closed_form(shape, *schedule, pass, counted) : enumerated(*schedule, pass);
-  if (!counts) return std::nullopt;
+  RankCounts counts = closed_form(shape, *schedule, pass, counted);
   if (pass == Pass::backward && problem.reproducible && shape.pattern != CommunicationPattern::none) {
-    counts->accuracy = std::max(counts->accuracy, pattern::Accuracy::estimate);
+    counts.accuracy = std::max(counts.accuracy, pattern::Accuracy::estimate);
   }
-  add_overheads(shape, pass, problem, partition, *counts);
+  add_overheads(shape, pass, problem, partition, counts);
   return counts;
 }
 

@@ -15,7 +15,6 @@ namespace annulus::planner {
 using core::Index;
 using strategies::CommunicationPattern;
 using strategies::CommunicationShape;
-using strategies::Prediction;
 using strategies::Problem;
 using strategies::Strategy;
 
@@ -24,7 +23,7 @@ enum class Pass { forward, backward };
 /// Work of a backward pass divided by that of a forward pass.
 inline constexpr double backward_work_factor = core::backward_flops(1, 1) / core::forward_flops(1, 1);
 
-/// Counts for every rank ([rank] in vectors). Bytes count all batch entries.
+/// Counts for every rank ([rank] in vectors). Triples, rows and bytes count all batch entries.
 struct RankCounts {
   std::vector<double> kept;       ///< (query, key, head) triples; in a backward pass times backward_work_factor
   std::vector<double> sent;       ///< bytes
@@ -59,9 +58,7 @@ pattern::TrafficCounts traffic_of(const Problem& problem, const pattern::Partiti
 
 inline constexpr int largest_enumerated = 64;  ///< with more ranks we predict nothing rank by rank
 /// Returns what a strategy does in a pass; `counted` is count(problem, partition). For a reproducible problem the bytes
-/// of a backward pass are as exact as `counted`, but its messages are an estimate. A strategy with an unknown
-/// communication pattern is predicted rank by rank. The result is empty for such a strategy on more than
-/// largest_enumerated ranks, and for `stream`.
+/// of a backward pass are as exact as `counted`, but its messages are an estimate. The result is empty for `stream`.
 std::optional<RankCounts> rank_counts_of(const Strategy& strategy, Pass pass, const Problem& problem,
                                          const pattern::Partition& partition, const Counted& counted);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annulus/comm/activity.hpp"
+#include "annulus/core/error.hpp"
 
 namespace annulus::planner {
 namespace {
@@ -52,15 +53,14 @@ Problem widest_slice(const Problem& whole, const strategies::SliceSize& size, In
 SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                          const strategies::SliceSize& size, const core::Machine& machine) {
   const core::Shape& s = problem.shape;
-  SliceMemory most;
   if (Index(partition.size()) > largest_enumerated) {
     const Problem slice = widest_slice(problem, size, 0);
-    if (const auto cost = predict(strategy, slice, partition, machine)) {
-      const strategies::RowCounts rows{most_rows(query_rows(slice, partition)), most_rows(partition)};
-      most = memory_of(slice, rows, cost->memory_bytes, cost->memory_bytes);
-    }
-    return most;
+    const std::optional<Cost> cost = predict(strategy, slice, partition, machine);
+    core::require(cost.has_value(), [&] { return fmt::format("the cost of {} is not known", strategy.name()); });
+    const strategies::RowCounts rows{most_rows(query_rows(slice, partition)), most_rows(partition)};
+    return memory_of(slice, rows, cost->memory_bytes, cost->memory_bytes);
   }
+  SliceMemory most;
   const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // slices of an entry, the same for all
   for (Index i = 0; i < of_entry; ++i) {
     add_ranks(strategy, widest_slice(problem, size, i), partition, most);

@@ -15,7 +15,7 @@ inline constexpr double most_unit_seconds = 5;
 struct StreamCut {
   Index block_rows = 0;  ///< rows of every block except the last one
   Index blocks = 0;
-  Index units = 0;             ///< in each phase
+  Index units = 0;             ///< in each phase (block_passes.hpp)
   double memory_bytes = 0;     ///< of the largest unit
   double unit_seconds = 0;     ///< of the longest unit
   double compute_seconds = 0;  ///< of all units together
@@ -36,10 +36,10 @@ strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const stra
 StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_rows, const core::Machine& machine);
 
 /// Chooses the largest blocks whose units fit into a rank's memory and take at most most_unit_seconds, and which give
-/// every rank several units. The number of rows of a block is a power of two, so that most segments lie inside one
-/// block; if cuts are allowed only at certain rows, it is a power of two times the distance of these rows. Blocks are
-/// smaller than the kernel needs for its full speed only if memory requires it. If no cut fits, the result is the cut
-/// into the smallest blocks. If Problem::block_size is set, blocks have that size.
+/// every rank several units. If there are several blocks, their number of rows is a power of two, so that most segments
+/// lie inside one block; if cuts are allowed only at certain rows, it is a power of two times these rows' distance.
+/// Blocks are smaller than the kernel needs for full speed only if memory requires it. If no cut fits, the result is
+/// the cut into the smallest blocks. If Problem::block_size is set, blocks have that size.
 StreamCut choose_stream_cut(const strategies::Problem& problem, bool dlse, int ranks, const core::Machine& machine);
 
 /// Returns the cost of a cut for `ranks` ranks, each of which computes unit after unit.

@@ -1,4 +1,4 @@
-// Times passes, and ends the job if only one rank fails in a pass. Gathers on rank 0 what all ranks of a run measured,
+// Times passes, and ends the job if a rank fails in a pass. Gathers on rank 0 what all ranks of a run measured,
 // as columns of numbers for /run in the result file, the JSON report and the summary.
 #pragma once
 
@@ -20,7 +20,7 @@ using core::Index;
 /// The measurements of this rank in one pass.
 struct Pass {
   core::LayerMetrics metrics;  ///< without a layer, only `attention` is set
-  double seconds = 0;          ///< wall time from one barrier to the next
+  double seconds = 0;          ///< wall time from one barrier to the next; in strategy stream, a share of that time
   Index peak_bytes = 0;        ///< peak of this rank's tensors and buffers
 };
 
@@ -50,8 +50,8 @@ struct PassMeasurements {
   std::vector<store::Column> per_hop;
   std::optional<store::Column> per_sender;  ///< bytes from each rank; empty with more than 1024 ranks
 
-  /// of() returns the values of a column with one number for each rank; empty if the column was not measured. sum()
-  /// and most() return their sum and their maximum; most() needs a measured column.
+  /// Call these functions on rank 0. of() returns the values of a column with one number for each rank; empty if the
+  /// column was not measured. sum() and most() return their sum and their maximum; most() needs a measured column.
   std::vector<double> of(const std::string& name) const;
   double sum(const std::string& name) const;
   double most(const std::string& name) const;
@@ -78,11 +78,11 @@ store::Column per_rank(const Quantity& quantity, double value, const comm::Commu
 /// Gathers the measurements of all ranks in a pass. Collective. The result is complete on rank 0. `predicted_bytes`:
 /// the planned peak.
 PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
-/// Bytes that every rank receives from each rank, as the plan counts them. Collective; complete on rank 0.
+/// Bytes that a rank receives from each rank, as planned; none above 1024 ranks. Collective; complete on rank 0.
 std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
-/// The datasets of /run. The datasets of statistics and backward have the same names in /run/statistics and
-/// /run/backward.
+/// The datasets of /run that hold numbers. The datasets of statistics and backward have the same names in
+/// /run/statistics and /run/backward.
 std::vector<store::Column> columns(const Measurements& measured);
 
 }  // namespace annulus::report

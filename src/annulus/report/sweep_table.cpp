@@ -60,13 +60,6 @@ void add_cases(hid_t file, const SweepTable& table) {
   store::add_dimension_scales(group, axes);
 }
 
-void add_text_dataset(hid_t file, const std::string& name, const std::string& text) {
-  const store::TypeId type = store::text_type();
-  const store::SpaceId scalar(store::check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
-  const char* words = text.c_str();
-  add_dataset(file, name, type, type, scalar, &words);
-}
-
 /// An upper bound of the file's size. This space is reserved before HDF5 writes, because HDF5 cannot handle a full disk
 /// (hdf5_support.cpp).
 Index bytes_of(const SweepTable& table) {
@@ -88,8 +81,8 @@ void fill_hdf5(const store::AtomicFile& file, const SweepTable& table) {
   store::FileId open = store::open_alone(path, true);
   for (const auto& [name, value] : table.attributes) store::add_text(open, name, value);
   add_cases(open, table);
-  add_text_dataset(open, "sweep", table.identity);
-  add_text_dataset(open, "records", table.records);
+  store::add_text_dataset(open, "sweep", table.identity);
+  store::add_text_dataset(open, "records", table.records);
   const store::GroupId group = store::make_group(open, "provenance");
   for (const auto& [name, value] : table.provenance) store::add_text(group, name, value);
   store::check_hdf5(open.close(), "{}: closing failed", path);
@@ -119,7 +112,7 @@ std::string json_of(const SweepTable& table) {
   return store::text_of(json, 2) + "\n";
 }
 
-/// Returns the content of a JSON file; if there is no such file, a value that is not a JSON object.
+/// Returns the content of a JSON file; a value that is not a JSON object if there is no such file, or no JSON in it.
 Json read_json(const std::string& json) {
   const comm::BlockingScope inside("the reading of " + json);
   std::ifstream file(json, std::ios::binary);

@@ -1,10 +1,11 @@
-// The table of a sweep as files: HDF5, and JSON with the same content except records. Call these functions on one rank.
+// The table of a sweep as files: HDF5, and JSON with the same content except records and the attributes of the file.
+// Call these functions on one rank. The HDF5 file:
 //
 //   /cases/<column>   one entry for each case: float64, int64 or text, with an attribute `units` if there is a unit;
-//                     /cases/number is the case's number, counted from 0
+//                     /cases/number is the case's number, counted from 0; /cases/case is the columns' dimension scale
 //   /sweep            text that identifies the sweep ("key: value" lines)
-//   /records          text: the measurements as the launches wrote them, one line of JSON for each case; later launches
-//                     read here which cases are done
+//   /records          text: the measurements as the launches wrote them, one line of JSON for each case that was run;
+//                     later launches read here which cases are done
 //   /provenance       attributes
 #pragma once
 
@@ -34,9 +35,8 @@ struct SweepTable {
   std::vector<std::pair<std::string, std::string>> attributes;  ///< attributes of the file itself
 };
 
-/// Puts the files in place, each complete or not at all. If `json` is empty, makes no JSON file. Replaces existing
-/// files, so call read_sweep_table() first, which refuses a `file` that is not a table. Throws the
-/// same errors as check_tables_can_be_made().
+/// Makes the files, each complete or not at all; no JSON file if `json` is empty. Replaces existing files, so call
+/// read_sweep_table() first, which refuses a `file` that is not a table. Throws Error(failure), also if a disk is full.
 void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table);
 
 /// The content of the table of an earlier launch; empty texts if there is no file. read_sweep_table() throws
@@ -46,8 +46,8 @@ struct EarlierTable {
 };
 EarlierTable read_sweep_table(const std::string& file);
 
-/// True if both files exist and contain these cases, whichever launch made them. Throws Error(failure) if `file` is not
-/// the table of a sweep.
+/// True if `file` and, unless its name is empty, `json` contain these cases, whichever launch made the files. Throws
+/// Error(failure) if `file` is not the table of a sweep.
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table);
 
 /// Throws Error(failure) if the files cannot be made, or if `json` exists and is not the table of the sweep `identity`.

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "annulus/core/print.hpp"
 #include "annulus/store/json_text.hpp"
 
 namespace annulus::report {
@@ -18,7 +19,7 @@ std::string distinct(const std::vector<std::string>& words) {
 }
 
 void print_line(std::string_view name, std::string_view text, int width) {
-  fmt::print("  {:<{}} {}\n", name, width, text);
+  core::print("  {:<{}} {}\n", name, width, text);
 }
 
 void write_report(store::AtomicFile& file, const Json& report) {

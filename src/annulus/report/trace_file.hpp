@@ -1,5 +1,5 @@
-// Writes output.trace, which says what every rank did, and when. It is JSON for trace viewers (Chrome's trace events,
-// which Perfetto also reads). Each rank is a process in the viewer.
+// Writes the file that the key output.trace names: what every rank did, and when. The file is JSON for trace viewers
+// (Chrome's trace events, which Perfetto also reads). Each rank is a process in the viewer.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ namespace annulus::report {
 /// at a time.
 class TraceFile {
  public:
-  /// Reserves the file's name, and compares the clocks of the ranks. Collective. Throws the same Error(failure) on
+  /// Makes an unfinished file, and compares the clocks of the ranks. Collective. Throws the same Error(failure) on
   /// every rank, as AtomicFile does.
   TraceFile(const std::string& file, bool overwrite, const comm::Communicator& comm);
 

@@ -52,7 +52,7 @@ const std::vector<YamlNode>& KeyValue::list() const {
   if (node.kind == YamlNode::Kind::scalar) refuse("a list, for example [" + node.text + "]");
   if (node.kind != YamlNode::Kind::list) refuse("a list");
   if (node.items.empty()) {
-    core::fail(core::ErrorKind::usage, "{}{}: the list is empty, one entry at least", node.location, name);
+    core::fail(core::ErrorKind::usage, "{}{}: the list is empty, expected at least one entry", node.location, name);
   }
   return node.items;
 }
@@ -150,7 +150,7 @@ std::vector<std::size_t> choose_some(const KeyValue& value, const std::vector<st
   if (value.node.kind == YamlNode::Kind::list && value.node.items.empty()) return {};
   for (const YamlNode& item : value.list()) {
     if (chosen.insert(choose({item, value.name, value.folder}, words)).second) continue;
-    core::fail(core::ErrorKind::usage, "{}{}: {} stands there twice", item.location, value.name, item.text);
+    core::fail(core::ErrorKind::usage, "{}{}: {} occurs twice", item.location, value.name, item.text);
   }
   return {chosen.begin(), chosen.end()};
 }

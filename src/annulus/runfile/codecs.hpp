@@ -31,8 +31,8 @@ struct KeyValue {
   bool is_word(std::string_view word) const;
   /// Throws Error(usage) with the location, the key, the value and what is expected.
   [[noreturn]] void refuse(const std::string& expected) const;
-  /// This value, which may also be `word`, and is not. Throws Error(usage) if only its case differs (None, AUTO): a
-  /// path could have this name.
+  /// For a value that is not `word`, which is also allowed: returns the value, whose refuse() then names `word`, too.
+  /// Throws Error(usage) if only the case of letters differs (None, AUTO), because a path could have this name.
   KeyValue or_word(const std::string& word) const;
   /// The entries of a list, which must have at least one entry. Throws Error(usage).
   const std::vector<YamlNode>& list() const;

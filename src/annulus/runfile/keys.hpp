@@ -22,7 +22,7 @@ struct Key {
   std::function<std::string(const Root&)> write;       ///< returns the value as YAML; empty if there is no value
   std::function<bool(const Root&)> has_section;        ///< true if the Root has the part that holds this key's value
   std::function<bool(const Root&)> has_use = nullptr;  ///< if it returns false, the key is not written
-  bool required = false;                               ///< true if the key has no default
+  bool required = false;                               ///< true: the file must have the key if the Root has its part
   bool decides_result = false;                         ///< another value may change the numbers of the result
 
   std::string text(const Root& root) const {

@@ -27,7 +27,7 @@ Codec<double> share() {
   const auto read = [](const KeyValue& value, double& to) {
     to = 0;
     for (const char* zero : {"0", "0.0", "0."})
-      if (value.is_word(zero)) return;
+      if (value.is_word(zero) && !value.node.quoted) return;
     positive().read(value, to);
     if (to > 1) fail(ErrorKind::usage, "{}{}: found {}, expected 0 to 1", value.node.location, value.name, to);
   };
@@ -41,7 +41,9 @@ Codec<std::vector<KernelRate>> head_dims() {
     rates.resize(std::max(rates.size(), items.size()));
     for (std::size_t i = 0; i < items.size(); ++i) {
       const Index least = i == 0 ? 1 : rates[i - 1].head_dim + 1;
-      whole(least, core::most_head_dim).read({items[i], value.name, value.folder}, rates[i].head_dim);
+      const KeyValue size{items[i], value.name, value.folder};
+      if (least > core::most_head_dim) size.refuse(fmt::format("ascending head sizes up to {}", core::most_head_dim));
+      whole(least, core::most_head_dim).read(size, rates[i].head_dim);
     }
   };
   return {"", read, column(&KernelRate::head_dim, whole(1, core::most_head_dim)).write};

@@ -67,12 +67,12 @@ RunFile keys_of(const RunFileTree& tree);
 /// Parses and checks `text`, the content of the run file `path`. The path is needed for messages and relative paths.
 RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides);
 
-/// A complete run file with the same settings: every key that has a value is written, and every path is absolute.
+/// A complete run file with the same settings: every key with a value and a use is written, and every path is absolute.
 std::string resolved_text(const Settings& settings);
 
 /// Compares the settings that decide the numbers of a result: `made`, with which a file was made, and `asked`, which
 /// the user wants now. Returns lines "key: a -> b". Folders may move, so input.file is compared without its folder.
-/// `excused`: names of keys whose values may differ if both files give one.
+/// `excused`: names of keys whose values may differ if both settings have one.
 std::vector<std::string> differences(const Settings& made, const Settings& asked,
                                      const std::vector<std::string_view>& excused = {});
 

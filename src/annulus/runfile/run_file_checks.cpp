@@ -109,7 +109,7 @@ void complete_windows(RunFile& run) {
   }
 }
 
-/// Checks the settings that change scores (attention.bias).
+/// Checks attention.bias and input.coordinates.
 void check_scores(const RunFile& run) {
   const Settings& settings = run.settings;
   if (settings.input.coordinates && !settings.attention.bias) {

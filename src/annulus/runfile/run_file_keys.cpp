@@ -65,7 +65,9 @@ Codec<pattern::QueryOffset> query_offset() {
 Codec<double> base_of_rope() {
   const auto read = [](const KeyValue& value, double& to) {
     value.each_entry({"base"}, "", [&](const std::string&, const KeyValue& entry) {
-      positive().read({entry.node, "layer.rope.base", value.folder}, to);
+      const KeyValue number{entry.node, "layer.rope.base", value.folder};
+      positive().read(number, to);
+      if (to <= 1) number.refuse("a number above 1");
     });
     if (value.node.find("base") == nullptr) value.refuse("{base: 10000}");
   };
@@ -89,7 +91,7 @@ void add_input(Keys& keys) {
               "K/V heads, a divisor of heads; default: as many as heads");
   shape.field("head_dim", &Shape::head_dim, whole(1, core::most_head_dim), "numbers per head, {}");
   made.field("value_dim", &GenerateSettings::value_dim, optional("auto", whole(1, core::most_head_dim)),
-             "numbers per head of v, dout and out, 1 to 576; auto: as head_dim");
+             fmt::format("numbers per head of v, dout and out, 1 to {}; auto: as head_dim", core::most_head_dim));
   shape.field("batch", &Shape::batch, whole(1, max_heads), "batch entries, {}");
   made.field("queries", &GenerateSettings::queries, optional("auto", whole(1, max_rows)),
              "rows of q; auto: as many as sequence; see query_offset");
@@ -158,14 +160,16 @@ void add_compute(Keys& keys) {
              "annulus computes what a library cannot")
       .decides_result = false;
   compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
-  compute.field("precision", &C::precision,
-                one_named<std::optional<core::Precision>>(core::all_precisions, {{"auto", std::nullopt}}),
-                "{}; float32, float64: precision of sums; the others: of products; auto: by the input's type");
+  compute.field(
+      "precision", &C::precision,
+      one_named<std::optional<core::Precision>>(core::all_precisions, {{"auto", std::nullopt}}),
+      "{}; float32, float64: precision of sums; the others: of products; auto: by the input's type and the processor");
   compute.field("reproducible", &C::reproducible, flag(), "{}; true: the same bits for any number of ranks and threads")
       .decides_result = false;
   compute
-      .field("memory_limit", &C::memory_limit, optional("auto", bytes()),
-             "auto: from free memory, or bytes, like 512MiB or 2GiB: what a rank may use; larger problems run in parts")
+      .field(
+          "memory_limit", &C::memory_limit, optional("auto", bytes()),
+          "auto: from free memory, or bytes, like 512MiB or 2GiB: what a rank may use; larger problems run in passes")
       .decides_result = false;
 }
 
@@ -219,9 +223,10 @@ void add_output(Keys& keys) {
                                          "keys that statistic top lists for each query, {}");
   top_keys.decides_result = true;
   top_keys.has_use = [](const Settings& s) { return s.output.has(Statistic::top); };
-  output.field("alignment", &O::alignment, optional("auto", bytes()),
-               "auto: 1MiB, datasets of 16MiB and more; or bytes, like 4MiB: datasets of this size or more start at "
-               "multiples of it");
+  output.field(
+      "alignment", &O::alignment, optional("auto", bytes()),
+      "auto: datasets of 16MiB or more start at multiples of 1MiB; or bytes, like 4MiB: datasets of this size or "
+      "more start at multiples of it");
   output.field("hints", &O::hints, hints(), "{}, like striping_factor: 8; the file is made with them");
   output.field("report", &O::report, optional("none", path()), "none, or path of a JSON file");
   output.field("trace", &O::trace, optional("none", path()),

@@ -47,7 +47,7 @@ void read_slopes(const KeyValue& value, std::optional<std::vector<double>>& to) 
     const bool is_zero =
         node.text == "0" || (node.text.starts_with("0.") && node.text.find_first_not_of('0', 2) == std::string::npos);
     to->push_back(0);
-    if (!is_zero) positive().read(slope, to->back());
+    if (!is_zero || node.quoted) positive().read(slope, to->back());
   }
 }
 

@@ -45,7 +45,7 @@ std::string read_text_file(const std::string& path, const std::string& expected,
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorKind::usage, "{}: cannot be opened: {}", path, std::strerror(errno));
-  // This limit prevents that a large file of tensors is read completely, or /dev/zero without end.
+  // Without this limit, a large file of tensors would be read completely, and /dev/zero without end.
   constexpr std::size_t most = std::size_t(16) << 20;
   std::string text(most + 1, '\0');
   text.resize(std::size_t(file.read(text.data(), std::streamsize(text.size())).gcount()));

@@ -1,5 +1,5 @@
 // Suggests words for misspelt words, and reads numbers in run files and on the command line. A text is valid if all of
-// it is one decimal number within the range.
+// it is one decimal number within the range (a number of bytes may have a unit).
 #pragma once
 
 #include <optional>

@@ -161,7 +161,7 @@ core::RowSource::Ticket FileRows::start(core::StoredTensor tensor, std::vector<R
     changed_.notify_all();
     return begun_;
   }
-  wait(begun_);  // reads end in the order in which they began
+  wait(begun_);  // because reads must end in the order in which they began
   ++begun_;
   core::RowTraffic moved;
   try {

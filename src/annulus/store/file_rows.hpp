@@ -35,14 +35,14 @@ struct Hdf5Tensor {
 };
 
 /// Opens the file on this rank alone and reads pieces of a dataset, in the type that the file has. No call waits for
-/// another rank, so ranks may read different chunks, or none. Throws Error(failure) with the dataset's name if the file
-/// or the dataset has changed, if HDF5 fails, or if it reads a number that `tensor.layout` does not allow.
+/// another rank, so ranks may read different chunks, or none. Throws Error(failure) if the file or the dataset has
+/// changed, if HDF5 fails, or if `tensor.layout` does not allow a number.
 void read_rows(const Hdf5Tensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
 /// Where a tensor's rows come from: a file, or a seed.
 using RowOrigin = std::variant<RawTensor, Hdf5Tensor, SeededTensor>;
 
-/// Returns the origin of the rows of an input file's dataset. Local. Throws Error(failure).
+/// Returns the origin of the rows of an input file's dataset. Not collective. Throws Error(failure).
 RowOrigin origin_of(const InspectedFile& file, const std::string& dataset);
 
 /// Changes `origin`: reading from it then fails only for numbers that `wanted` does not allow.

@@ -55,7 +55,6 @@ std::uint64_t line_share(const std::byte* line, Index bytes, std::uint64_t posit
   return sum;
 }
 
-/// The fingerprint of row `number`.
 std::uint64_t row_fingerprint(const std::byte* row, std::size_t bytes, std::uint64_t number) {
   Lanes state{1, 2, 3, 4, 5, 6, 7, 8};
   std::size_t at = 0;

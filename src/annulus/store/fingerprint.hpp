@@ -29,20 +29,20 @@ struct HeldRows {
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
 /// Returns the size of a file and a fingerprint of 64 pieces of it, 4 KiB each: "12288 bytes, fingerprint 00c3...". Two
-/// files of the same size that differ only between these pieces get the same text. Throws Error(failure) if the file
-/// cannot be read. Local.
+/// files of the same size that differ only outside these pieces get the same text. Throws Error(failure) if the file
+/// cannot be read. Not collective.
 std::string sample_of(const std::string& file);
 
-/// The fingerprint of numbers that are the same on every rank.
+/// The fingerprint of a list of numbers. Not collective.
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 
 /// Returns the sum of hash(word) * factor(position of the word) over the 8-byte words of `bytes`, which are `count`
 /// bytes from byte `begin` of a file. Every `line` bytes form a line, and no word crosses the end of a line. If a file
-/// is cut between two lines, the sums of its pieces add up to the sum of the file. A word of zeros adds 0. Local.
+/// is cut between two lines, the sums of its pieces add up to the sum of the file. A word of zeros adds 0.
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line);
 
 /// Returns what a part adds to the fingerprint of matrix number `matrix`. The sum over all parts does not depend on how
-/// the matrix is cut into parts. MatrixPart::type must be set. Local.
+/// the matrix is cut into parts. MatrixPart::type must be set. Not collective.
 std::uint64_t fingerprint_share(const MatrixPart& part, std::uint64_t matrix);
 
 }  // namespace annulus::store

@@ -1,6 +1,7 @@
 #include "annulus/store/finite.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -11,20 +12,27 @@ namespace {
 
 using core::Index;
 
+/// The bits of a number. By std::bit_cast, GCC 12 would not vectorise the loops below.
+template <class Bits, class Stored>
+Bits bits_of(const Stored& number) {
+  Bits bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  return bits;
+}
+
 /// Finds the first number that is NaN or infinite, which means that its exponent bits are all ones. The same test on
 /// bits serves all four types, and the compiler can vectorise it.
 template <class Bits, class Stored>
 std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent) {
-  static_assert(sizeof(Bits) == sizeof(Stored));
-  const Bits* bits = reinterpret_cast<const Bits*>(numbers);
+  const auto is_wrong = [=](const Stored& number) { return (bits_of<Bits>(number) & exponent) == exponent; };
   constexpr Index block = 4096;  // so small that searching a block twice is cheap
   for (Index begin = 0; begin < count; begin += block) {
     const Index end = std::min(count, begin + block);
     Bits wrong = 0;
-    for (Index i = begin; i < end; ++i) wrong = Bits(wrong | Bits((bits[i] & exponent) == exponent));
+    for (Index i = begin; i < end; ++i) wrong = Bits(wrong | Bits(is_wrong(numbers[i])));
     if (wrong == 0) continue;
-    const Bits* found = std::find_if(bits + begin, bits + end, [=](Bits b) { return (b & exponent) == exponent; });
-    return NonFinite{found - bits, core::load_as<double>(numbers[found - bits]), ""};
+    const Stored* found = std::find_if(numbers + begin, numbers + end, is_wrong);
+    return NonFinite{found - numbers, core::load_as<double>(*found), ""};
   }
   return std::nullopt;
 }
@@ -34,12 +42,9 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
 template <class Bits, class Stored>
 double largest(const Stored* numbers, Index count, Bits) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
-  const Bits* bits = reinterpret_cast<const Bits*>(numbers);
   Bits most = 0;
-  for (Index i = 0; i < count; ++i) most = std::max(most, Bits(bits[i] & Bits(~sign)));
-  Stored value;
-  std::memcpy(static_cast<void*>(&value), &most, sizeof value);
-  return core::load_as<double>(value);
+  for (Index i = 0; i < count; ++i) most = std::max(most, Bits(bits_of<Bits>(numbers[i]) & Bits(~sign)));
+  return core::load_as<double>(std::bit_cast<Stored>(most));
 }
 
 /// Calls visit(numbers in their storage type, mask of the exponent bits).
@@ -73,7 +78,7 @@ void for_each_vector(const void* numbers, core::DType type, Index count, const S
 std::string NonFinite::expected() const {
   if (missing_by.empty()) return "expected finite numbers";
   if (missing_by == by_netcdf)
-    return "which netCDF reads for a number that was never written; expected a number everywhere";
+    return "which netCDF returns for a number that was never written; expected a number everywhere";
   return fmt::format("which stands for a missing number according to its attribute {}; expected a number everywhere",
                      missing_by);
 }

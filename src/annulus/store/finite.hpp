@@ -56,7 +56,7 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
                   const std::string& expected = "expected finite numbers", const std::vector<core::Index>& first = {});
 
 /// Throws Error(failure) if the rectangle part.kept of a matrix contains a NaN or infinity: "WHERE holds nan at [3, 7],
-/// EXPECTED". Local.
+/// EXPECTED". Not collective.
 void check_finite(const std::string& where, const MatrixPart& part, core::DType type, const std::string& expected);
 
 }  // namespace annulus::store

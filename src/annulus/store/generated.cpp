@@ -16,8 +16,8 @@ struct Piece {
   Index to = 0;
 };
 
-/// Cuts the rows into pieces. Numbers are counted in the global row-major tensor, so the rank does not matter. Pieces
-/// end at multiples of 65536, so that the processor's vector units make whole vectors.
+/// Cuts the rows into pieces. Numbers are counted in the global row-major tensor, so the rank does not matter. A piece
+/// ends with its interval or at a multiple of 65536, so that the processor's vector units make whole vectors.
 std::vector<Piece> pieces_of(const GeneratedTensor& tensor, const std::vector<core::Interval>& rows) {
   constexpr Index longest = 65536;
   std::vector<Piece> pieces;

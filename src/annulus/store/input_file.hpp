@@ -47,7 +47,7 @@ class InputFile {
   /// Reads this rank's rows (ascending disjoint intervals, possibly none) of several datasets, in the dataset's type.
   /// Collective: every rank names the same datasets. Throws the same Error(failure) on every rank if a number is NaN,
   /// infinite or stands for a missing one, or if the file has changed since it was checked. The message names the
-  /// dataset, the value and its index in the file. If there are several such numbers, it names the one with the lowest
+  /// dataset, the value and its index in the file. If several are NaN or infinite, it names the one with the lowest
   /// [b, s, h, d].
   void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
             const comm::Communicator& comm) const;
@@ -60,9 +60,9 @@ class InputFile {
   FileContents contents_;
 };
 
-/// Checks the file, and whether its datasets q, k, v (documents, sink; with `gradients` also dout and dlse) fit each
-/// other. Collective. Throws the same Error(failure) on every rank. The message names file and dataset, and says what
-/// was found and what was expected.
+/// Checks the file, and whether q, k, v and the other datasets that `input` names (dout and dlse: with `gradients`) fit
+/// each other. Collective. Throws the same Error(failure) on every rank. The message names file and dataset, and says
+/// what was found and what was expected.
 InputFile tensor_file(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients = false);
 
 /// Selects the tensors that a run of a layer reads in addition to x.
@@ -78,7 +78,7 @@ InputFile layer_file(const runfile::Settings& settings, LayerExtras extras, cons
 /// Throws the same errors as InputFile::read().
 void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 
-// The following functions read single items of other HDF5 files. They are local, and throw Error(failure).
+// The following functions read single items of other HDF5 files. They are not collective, and throw Error(failure).
 
 /// Extents and type of a dataset of numbers.
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name);

@@ -34,7 +34,7 @@ FileState state_of(const std::string& path);
 /// Error(failure) on every rank.
 FileState agreed_state(const std::string& path, const comm::Communicator& comm);
 
-/// Throws Error(failure) if the file has changed. The message says what has changed. Local.
+/// Throws Error(failure) if the file has changed. The message says what has changed. Not collective.
 void check_unchanged(const std::string& path, const FileState& seen);
 
 /// Describes a dataset: its extents, storage type, order of axes, and the position of its numbers.
@@ -56,7 +56,7 @@ struct InspectedFile {
   std::string path;
   FileState state;                              ///< the file's state as this rank sees it
   std::map<std::string, DatasetInfo> datasets;  ///< the datasets that the run reads, by name
-  /// Batch entries lie end to end, as one sequence: row S of the file is row 0 of entry 1.
+  /// Batch entries lie end to end, as one sequence: row S is row 0 of entry 1.
   bool is_end_to_end = false;
   /// Rows that do not exist, ascending. They are not read; in memory they are zeros. If entries lie end to end, rows
   /// are counted over all entries. Otherwise every entry lacks the same rows, unless is_left_out_by_entry is true.
@@ -88,7 +88,7 @@ struct InspectedFile {
 void check_unchanged(const InspectedFile& file);
 
 /// Calls `read`, which opens the file, and checks before and after it that the file is still the same. Throws
-/// Error(failure) if the file has changed; this error replaces an error that `read` has thrown. Local.
+/// Error(failure) if the file has changed; this error replaces an error that `read` has thrown. Not collective.
 template <class Read>
 void while_unchanged(const InspectedFile& file, Read&& read) {
   check_unchanged(file);

@@ -36,8 +36,8 @@ struct Numbers {
   void* data = nullptr;
   NumberType type = core::DType::float32;
 };
-/// Writes the first `count` numbers of `from` to `to`. If the type of `to` has fewer bits, rounds to nearest; numbers
-/// that are too large become infinite. `from` and `to` must not overlap. int64 converts only to int64.
+/// Writes the first `count` numbers of `from` to `to`, rounded to nearest (from float64 to 16 bits by way of float32).
+/// Numbers that are too large become infinite. `from` and `to` must not overlap. int64 converts only to int64.
 void convert(const Numbers& from, const Numbers& to, core::Index count);
 
 /// A number that means "missing", and the dataset's attribute that defines it: _FillValue or missing_value of netCDF;

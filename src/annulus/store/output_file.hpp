@@ -1,4 +1,4 @@
-// HDF5 files that this program makes. A file appears under its final name complete or not at all.
+// HDF5 files of tensors that this program makes. A file appears under its final name complete or not at all.
 //
 // Rank 0 lays out NAME.part before anything is computed (part_file.hpp), and every rank writes its rows to it. At the
 // end every rank flushes and closes NAME.part; rank 0 adds the record and renames it to NAME. Meanwhile NAME.journal

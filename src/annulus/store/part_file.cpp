@@ -28,16 +28,8 @@ constexpr Index alignment = 4096;  // bytes; scratch tensors begin at multiples 
 /// Returns the byte ranges of the numbers of all datasets in the top group: tensors and dimension scales, whose numbers
 /// are never written.
 std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
-  std::vector<std::string> names;
-  const auto note = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
-    static_cast<std::vector<std::string>*>(to)->emplace_back(name);
-    return 0;
-  };
-  check_hdf5(comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, static_cast<hsize_t*>(nullptr),
-                            +note, static_cast<void*>(&names)),
-             "{}: the datasets of its layout", path);
   std::vector<core::Interval> ranges;
-  for (const std::string& name : names) {
+  for (const std::string& name : links_in(file, path)) {
     const DatasetId dataset = open_dataset(file, path, name);
     const haddr_t offset = comm::blocking("H5Dget_offset", H5Dget_offset, hid_t(dataset));
     if (offset == HADDR_UNDEF) continue;
@@ -163,7 +155,7 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputTarget& result
     guard.emplace(path, file.identity().inode);
   }
   struct stat replaced {};
-  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it gets its final rights
+  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it gets its final permissions
   reserve(file, path, room);
   make_layout(path, specs, aligned);
   if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
@@ -334,7 +326,7 @@ void PartFile::complete(const Record& record) const {
   extend(file, path_, bytes_of(record) + spare_bytes);  // HDF5 removes the bytes that it does not use
   add_record(path_, record);
   check(file, layout_.bytes);
-  flush_to_disk(file, path_);  // if it fails, the caller still removes the file
+  flush_to_disk(file, path_);  // if it fails, the file does not get its final name
 }
 
 }  // namespace annulus::store

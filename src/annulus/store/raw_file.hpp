@@ -23,7 +23,7 @@ RowLayout layout_of(const InspectedFile& seen, const std::string& dataset);
 
 /// Opens the file of a dataset whose bytes in the file are contiguous and the same as in memory, and checks that the
 /// file has not changed. Empty if only HDF5 can read the dataset. If `seen` lacks the dataset's offset, asks HDF5.
-/// Local. Throws Error(failure).
+/// Not collective. Throws Error(failure).
 std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset);
 
 /// Reads pieces, and converts them if layout.memory is another type. Throws Error(failure) with the dataset's name if

@@ -12,12 +12,7 @@ namespace {
 void add_run(hid_t file, const Record& record) {
   const GroupId group = make_group(file, "run");
   for (const auto& [name, value] : record.decisions) add_text(group, name, value);
-  const TypeId type = text_type();
-  const SpaceId scalar(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
-  const DatasetId settings = make_dataset(group, "settings", type, scalar);
-  const char* text = record.settings.c_str();
-  check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, settings, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text),
-             "writing /run/settings");
+  add_text_dataset(group, "settings", record.settings);
   std::vector<NamedAxes> axes;
   for (const Column& column : record.columns) {
     const DatasetId dataset = make_dataset(group, column.name, H5T_IEEE_F64LE, space_of(column.extents));

@@ -58,7 +58,7 @@ struct Record {
   std::string settings;         ///< resolved run file, for dataset /run/settings; empty: no group /run
   std::vector<Column> columns;  ///< datasets of /run
   std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
-  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< the file's; they depend only on the input
+  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file itself: title, program, version
   std::vector<std::pair<std::string, std::string>> decisions = {};   ///< attributes of /run
 };
 

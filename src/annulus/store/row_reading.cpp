@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "annulus/comm/root.hpp"
-#include "annulus/core/print_to_stderr.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/store/file_rows.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
 
@@ -69,7 +69,8 @@ void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, c
     std::string text;
     std::set<std::string> others;
     for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {
-      if (name) warn_once(add_other_files(open, file.path, *name, others, !file.left_out.empty()));
+      const bool may_be_unread = name == input.coordinates && !file.left_out.empty();  // others have no rows
+      if (name) warn_once(add_other_files(open, file.path, *name, others, may_be_unread));
     }
     for (const auto& [name, info] : file.datasets) {
       const std::string where = fmt::format("{}: dataset {}", file.path, name);

@@ -28,8 +28,8 @@ std::vector<core::RowPiece> pieces_of(core::Interval batch, const std::vector<co
                                       core::Interval heads, Index head_numbers, Index number_bytes, const void* memory,
                                       Index apart = 0);
 
-/// Reads rows of a dataset in its type. Local: other ranks may read other rows, or none. Throws Error(failure) if
-/// `wanted` does not allow a number; the message has the dataset's name, the index in the file, and the value. Also
+/// Reads rows of a dataset in its type. Not collective: other ranks may read other rows, or none. Throws Error(failure)
+/// if `wanted` does not allow a number; the message has the dataset's name, the index in the file, and the value. Also
 /// throws if the file has changed.
 void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vector<core::Interval>& rows,
                Wanted wanted = Wanted::finite_numbers);

@@ -20,7 +20,7 @@ enum class Wanted { finite_numbers, present_numbers, any_numbers };
 /// Says how a tensor is stored in a file, which type it gets in memory, and which of its numbers may be read.
 struct RowLayout {
   std::string where;           ///< for messages: "tokens.h5: dataset /q"
-  Index offset = 0;            ///< position of its first byte in the file
+  Index offset = 0;            ///< position of the tensor's first byte in the file
   std::vector<Index> extents;  ///< (B, S, heads, numbers of a head), in this order, whatever the file's order is
   core::AxisOrder order = core::AxisOrder::bshd;
   core::DType type = core::DType::float32;

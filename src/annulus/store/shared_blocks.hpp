@@ -56,8 +56,7 @@ class RowOwners {
 void write_together(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, const RankOf& rank_of,
                     const comm::Communicator& comm, core::RowTraffic& traffic);
 
-// All ranks together write their results to a RowWriter. It is a file that is being made (output_file.hpp) or, in
-// tests, memory.
+// All ranks together write results to a RowWriter: a file that is being made (output_file.hpp) or, in tests, memory.
 
 /// Host memory with this rank's rows of a dataset, (batch, rows, heads, ...), contiguous.
 struct RowsOut {

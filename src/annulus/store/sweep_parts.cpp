@@ -172,7 +172,8 @@ void LaunchFile::write(const std::string& line) {
     return check_is_there();
   }
   (void)!ftruncate(descriptor_.id(), bytes_);  // may fail: readers ignore an incomplete line anyway
-  fail(ErrorKind::failure, "{}: writing failed: {}; finished cases are kept, run again to continue", path_,
+  const std::string path = bytes_ > 0 ? path_ : std::exchange(path_, "");  // no head: the next line begins a new file
+  fail(ErrorKind::failure, "{}: writing failed: {}; finished cases are kept, run again to continue", path,
        std::strerror(code));
 }
 

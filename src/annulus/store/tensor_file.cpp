@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <sstream>
 #include <string_view>
 
 #include "annulus/comm/watchdog.hpp"
@@ -40,11 +39,7 @@ Meaning meaning_of(std::string name) {
 /// xarray).
 std::vector<std::string> axis_names(hid_t dataset) {
   const std::size_t axes = extents_of(dataset, "a dataset with names of axes").size();
-  std::vector<std::string> words;
-  for (const std::string& text : texts_of(dataset, "axes")) {
-    std::istringstream stream(text);
-    for (std::string word; stream >> word;) words.push_back(word);
-  }
+  const std::vector<std::string> words = words_of(fmt::format("{}", fmt::join(texts_of(dataset, "axes"), " ")));
   if (words.size() == axes) return words;
   for (const auto& names : {texts_of(dataset, "DIMENSION_LABELS"), scale_names_of(dataset)}) {
     const bool any = std::any_of(names.begin(), names.end(), [](const std::string& name) { return !name.empty(); });
@@ -94,7 +89,7 @@ struct Query {
 };
 
 /// True if `tensor`, k or v (B, S, Hkv, D or Dv), fits q (B, Sq, H, D) when the axes of the two tensors have this
-/// order: Hkv divides H, and S equals Sq (with `any_rows`, S may be any number).
+/// order: B is the same, for k also D; Hkv divides H; and S equals Sq (with `any_rows`, S may be any number).
 bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::AxisOrder order, bool any_rows) {
   if (tensor.extents[0] != q.extents[0] || (is_k && tensor.extents[3] != q.extents[3])) return false;
   const std::size_t rows = sequence_axis(order), heads = heads_axis(order);

@@ -1,7 +1,7 @@
 // Checksums of the numbers that a unit has written to NAME.part. The journal keeps them with the unit, so a launch that
 // continues the run notices if a disk has changed the numbers meanwhile.
 //
-// A checksum is a sum with one term for each 8-byte word, which depends on the word and on its position in the file. So
+// A checksum is a sum with one term for each 8-byte word. A term depends on the word and its position in the file. So
 // it does not matter which rank wrote which rows in which order. A word of zeros adds 0, so a piece may contain rows
 // that do not exist.
 //

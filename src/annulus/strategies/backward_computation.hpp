@@ -21,8 +21,8 @@ class BackwardComputation final : public SumComputation {
   BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                       const Progress& progress, Wanted wanted = Wanted::all);
 
-  /// Makes tensors.dq and tensors.dkv, or only the wanted one, from their sums. If the types allow it, results replace
-  /// their sums in memory; otherwise they take new memory (backward_work()).
+  /// Makes tensors.dq and tensors.dkv, or only the wanted one, from their sums. Results go to memory of the caller (for
+  /// dkv: tensors.dk and dv); if there is none, over their sums or, if types forbid it, to new memory.
   void finish(core::HopMetrics& metrics);
   /// Makes tensors.dq, if it is wanted. Returns the sums for the rank's own K/V rows, for finish_keys().
   core::Buffer finish_queries(core::HopMetrics& metrics);
@@ -41,7 +41,7 @@ class BackwardComputation final : public SumComputation {
   core::Buffer dq_;
 };
 
-/// Makes Tensors::dkv of `rows` rows, in the storage type, from the sums of dK and dV, and frees the sums.
+/// Makes Tensors::dkv of `rows` rows, in the storage type, from the sums of dK and dV: in their memory, if possible.
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
 /// Makes dQ (B, rows, H, D) in the storage type, in `callers` if this is borrowed memory of the right size. `sums` is
@@ -63,8 +63,8 @@ Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredR
 Index query_sum_bytes(const Problem& problem, Index rows);
 /// Bytes that make_sink_sums() takes while it runs.
 Index sink_sum_bytes(const Problem& problem);
-/// Bytes that the kernels keep for their panels (packed rows and their sums) once the forward and the backward pass
-/// have computed `rows` rows.
+/// Bytes that the kernels take for `rows` rows in the forward and backward pass, beside tensors: panels (packed rows
+/// and their sums), a rule's coordinates, and copies for key_parts().
 Index backward_panels(const Problem& problem, Index rows);
 /// Bytes of what backward() reads (q, kv, out, normalizers, dout and dlse), and of lse, which is still in memory.
 Index backward_inputs(const Problem& problem, const RowCounts& rows);

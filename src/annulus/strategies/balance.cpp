@@ -133,7 +133,7 @@ std::optional<Partition> ordered_parts(const Problem& problem, const Partition& 
 std::string why_no_ordered_parts(const Problem& problem, int ranks) {
   std::string why = why_out_of_order(problem, ranks);
   if (why.empty() || problem.has_queries_after_all_keys()) return why;
-  // A document of more than P + 1 blocks has no ordered parts.
+  // block_cyclic is never allowed: a document of more than P + 1 blocks has no ordered parts.
   if (problem.partition == PartitionKind::block_cyclic) return why;
   return ordered_parts(problem, make(problem, *problem.partition, ranks)) ? "" : why;
 }

@@ -131,7 +131,7 @@ void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries,
   const comm::Scope doing(scope);
   const std::function<void()> watched_poll = watched(poll, tensors_.poll);
   core::Span span("compute", core::SpanKind::compute);
-  // One pair after another, because items of two pairs may share a query row and head; items of one pair never do.
+  // One list after another, because items of two lists may share a query row and head; items of one list never do.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries, block.rows, part)) {
     if (list.empty()) continue;
     const double cpu = core::cpu_seconds();
@@ -149,7 +149,7 @@ void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
   const Index held = block_.held;
   core::timed_compute(metrics, [&] {
-    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // last, because only rows that have seen a key get it
+    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // last: only rows that have seen a key see the sink
     if (block_.is_first()) {
       if (!problem_.is_in_place()) tensors_.out = made(tensors_.out, "out", s.batch * held * problem_.out_row_bytes());
       tensors_.lse = made(tensors_.lse, "lse", s.batch * held * problem_.lse_row_bytes());

@@ -59,8 +59,8 @@ struct QueryRange {
 class Computation {
  public:
   /// tensors.q has the queries, whose rows are `queries`. Starts their running softmaxes with the keys that torchscale
-  /// fills in. `expected`: number of kept triples that all calls of add() will have together; only the reported
-  /// progress depends on it.
+  /// fills in. `expected`: number of kept triples that all calls of add() will have together, in all blocks of the
+  /// rank's work; only the reported progress depends on it.
   Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Count expected,
               const Progress& progress);
   /// The same for one block of a rank's work; `queries` are the rows of the block.
@@ -70,11 +70,11 @@ class Computation {
   /// Begins the next round of rounds_of(problem); the running softmaxes continue from round to round.
   void begin(const Problem& round);
   /// Adds the block's keys in the band `part` to the softmaxes of `queries`. Calls `poll` meanwhile to move messages.
-  /// `where` names the step for messages ("hop 2 of 3").
+  /// `where` names the step in texts for users ("hop 2 of 3").
   void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part, const std::string& where,
            core::HopMetrics& metrics, const std::function<void()>& poll = {});
-  /// Makes tensors.out, lse and normalizers and frees the running softmaxes. The first block allocates these tensors;
-  /// each block fills in its rows. If sums have the type of out, tensors.out is the accumulator from the start.
+  /// Makes tensors.out, lse and, if wanted, normalizers and entropy, and frees the running softmaxes. The first block
+  /// makes the buffers, each block fills in its rows. If sums have the type of out, they are made in tensors.out.
   void finish(core::HopMetrics& metrics);
 
   /// Called instead of finish(): returns the running softmaxes of all queries over this rank's own keys
@@ -98,7 +98,7 @@ class Computation {
   const Progress progress_;  // a copy: callers may pass a temporary
   kernels::State state_;
   pattern::Layout layout_;  // of the round
-  std::string round_;       // name of the round; messages put it before the name of a step
+  std::string round_;       // name of the round, which add() puts before the name of a step
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };
@@ -110,8 +110,8 @@ std::string round_name(const Problem& problem, const pattern::Layout& round);
 /// they are given.
 std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers);
 
-/// Returns the shape with the most heads that one work item can have: the query heads that read one K/V head or, with
-/// some libraries, all heads.
+/// Returns the shape with the most heads that one work item can have: the query heads that read one K/V head or, if a
+/// library takes all heads in one call (kernels::LibraryBackend), all heads.
 core::Shape item_shape(const Problem& problem);
 
 /// key_parts(): into how many parts kernels may divide the keys of a rank with `rows` query rows, so that few query
@@ -119,7 +119,7 @@ core::Shape item_shape(const Problem& problem);
 Index key_parts(const Problem& problem, Index rows);
 Index key_parts_bytes(const Problem& problem, Index rows, bool backward);
 
-/// Bytes that the kernel keeps for its panels (packed rows and their sums) after it has computed `rows` rows.
+/// Bytes that the kernel keeps after `rows` rows: its panels (packed rows and their sums) and a rule's coordinates.
 Index kernel_memory(const Problem& problem, Index rows);
 
 /// Returns into how many blocks a rank's rows are divided if all keys are available at once. There are up to 24 blocks,

@@ -10,23 +10,23 @@ namespace annulus::strategies {
 /// shared memory gets its pages only when it is touched, and a rank that then finds no free page is killed.
 void check_ranks(const Schedule& forward, const Schedule* backward, const comm::Communicator& comm);
 
-/// Computes out, lse and, if Problem::has_sums(), normalizers of this rank's rows; collective. q and kv are only read.
-/// Throws core::Error.
+/// Computes out and lse of this rank's rows, normalizers if Problem::has_sums(), and entropy if the problem asks for
+/// it. Collective. q and kv are only read. Throws core::Error.
 core::RankMetrics run_forward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                    const Progress& progress);
 
-/// Makes dq and dkv of this rank's rows, or only the one that SumPlan::wanted() names; with sink logits also sink_sums.
-/// Only reads q, kv, out, normalizers, dout and, if it is given, dlse. Collective. Gradients are summed, and travel
-/// between ranks, in the problem's precision. A second run gives the same bits, unless the strategy adds sums in the
-/// order of arrival. Entry h of the metrics counts the K/V rows that hop h brings and the gradients of these rows. All
-/// ranks together have the same kept triples as in the forward pass. Throws core::Error.
+/// Makes dq and dkv of this rank's rows, or only the one that SumPlan::wanted() names. With dq, also makes sink_sums if
+/// there are sink logits. Only reads q, kv, out, normalizers, dout and, if it is given, dlse. Collective. Gradients are
+/// summed, and travel, in the problem's precision. A second run gives the same bits, unless the strategy adds sums in
+/// the order of arrival. Entry h of the metrics counts the K/V rows that hop h brings and the gradients of these rows.
+/// All ranks together have the same kept triples as in the forward pass. Throws core::Error.
 core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress);
 
-/// Makes `received` and the lists of top rows of this rank's rows, if the problem asks for them. Only reads q, kv and
-/// normalizers; collective. `schedule` is from Strategy::statistics_schedule(). Entry h of the metrics counts the K/V
-/// rows that hop h brings and the sums of these rows; the kept triples are the same as in the forward pass. Throws
-/// core::Error.
+/// Makes `received` of this rank's key rows and, if the problem asks for them, lists of top rows of its queries. Only
+/// reads q, kv and normalizers; collective. `schedule` is from Strategy::statistics_schedule(). Entry h of the metrics
+/// counts the K/V rows that hop h brings and the sums of these rows; the kept triples are the same as in the forward
+/// pass. Throws core::Error.
 core::RankMetrics run_statistics_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                       const Progress& progress);
 

@@ -148,7 +148,7 @@ struct Problem {
   /// True if rows may be cut anywhere, but bits of dK and dV must not depend on the cuts. Then the unfinished sums of
   /// the current block of query rows (kernels::GradientViews) travel beside the total from rank to rank.
   bool has_query_block_sums() const { return sums == Sums::gradients && reproducible && granule == 1; }
-  /// The sums that travel: number of parts, each an array of rows of one head; bytes and numbers of such a row.
+  /// The sums that travel: number of parts (arrays whose rows have one head each); bytes and numbers of such a row.
   Index sum_parts() const {
     return sums == Sums::gradients ? (has_query_block_sums() ? 2 : 1) * kv_parts() : shape.batch;
   }
@@ -191,14 +191,14 @@ Problem narrowed(const Problem& whole, core::Interval query);
 /// softmax. In one call the kernel takes keys from the last to the first. So a rank calls the kernel for its own keys
 /// up to the query, then for the rows of rank - 1, rank - 2, ..., round the ring to rank + 1, then for its own keys
 /// after the query.
-/// Worked example: 12 rows on 3 ranks, row 5 on rank 1 adds the keys 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
+/// Worked example, not causal: 12 rows on 3 ranks, row 5 on rank 1 adds the keys 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
 /// Gradients: gradients/ordered_sums.hpp.
 std::vector<Problem> rounds_of(const Problem& problem);
 
 /// Sets whether a problem is reproducible. Matrix units add the keys of a granule together (kernels::State). If matrix
 /// units are used, rows are cut only between granules, for any number of ranks (pattern/granules.hpp).
-/// Worked example: 320 rows on 2 ranks, row 200 on rank 1 (rows 160 ... 319) adds the keys, at most sixteen at a time,
-/// 200 ... 192, 191 ... 160 | 159 ... 0 | 319 ... 208, 207 ... 201.
+/// Worked example, not causal, granules of 16: 320 rows on 2 ranks, row 200 on rank 1 (rows 160 ... 319) adds the keys
+/// 200 ... 192, 191 ... 176, 175 ... 160 | 159 ... 144, and so on to 0 | 319 ... 304, and so on to 208, 207 ... 201.
 /// `has_units`: whether the back end has such matrix units for the problem (kernels::why_no_granules()); it must be the
 /// same on all ranks.
 void make_reproducible(Problem& problem, bool wanted, bool has_units);
@@ -241,8 +241,8 @@ struct Tensors {
   core::Buffer dlse = {};   ///< (B, rows, H) in the type of lse, read by backward(); empty: zeros
   core::Buffer dq = {};     ///< (B, rows, H, D), made by backward()
   core::Buffer dkv = {};    ///< dK (B, rows, Hkv, D), then dV (B, rows, Hkv, Dv); made by backward()
-  /// dK and dV as the two parts of dkv; or, if no other rank works on this rank's rows, memory of the caller that
-  /// backward() fills instead of dkv
+  /// Memory of the caller that backward() fills instead of dkv if no other rank works on this rank's rows. Without such
+  /// memory, the two parts of dkv, but only while backward() runs
   core::Buffer dk = {}, dv = {};
 
   LentTensors lent = {};
@@ -267,8 +267,8 @@ comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index un
 pattern::Partition distributed_partition(const Problem& problem, int ranks);
 
 /// True if `auto` compares this kind of partition for a problem. It does not compare `documents` if there is only one
-/// document, because `documents` would cut it like zigzag or contiguous. Nor does it compare a zigzag of millions of
-/// intervals.
+/// document, because `documents` would cut it like zigzag or contiguous. Nor does it compare a zigzag of more than
+/// about 16 million intervals.
 bool is_compared(const Problem& problem, pattern::PartitionKind kind, int ranks);
 
 /// distributed_partition() for strategies that get K and V rank after rank. If the problem is reproducible and names no

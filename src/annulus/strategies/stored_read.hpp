@@ -1,5 +1,5 @@
-// Reads rows of a store into memory for kernels. Says which pieces to read, and stages them in host memory if kernels
-// run on a device.
+// Reads rows of a store into memory for kernels, and writes rows to a store. Says which pieces to read or write, and
+// stages them in host memory if kernels run on a device.
 #pragma once
 
 #include "annulus/core/buffer.hpp"

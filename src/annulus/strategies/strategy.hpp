@@ -11,7 +11,7 @@
 
 namespace annulus::strategies {
 
-/// What moves between ranks. The cost model has closed forms for all patterns but the last two.
+/// What moves between ranks. The cost model has closed forms for all patterns but the last.
 ///   none           nothing moves
 ///   gather         all of K and V go to every rank
 ///   ring           K and V go from neighbour to neighbour
@@ -22,23 +22,10 @@ namespace annulus::strategies {
 ///   heads_in_ring  the same inside groups of `group` ranks; K and V go round a ring of the groups
 ///   queries        all queries go to every rank, partial results go to the queries' owners; both in collectives
 ///   store          nothing moves; ranks read rows from a store, block after block (costs: planner/stream_cut.hpp)
-///   unknown        costs come from predict(), rank by rank, for at most 64 ranks (planner/rank_counts.hpp)
-enum class CommunicationPattern {
-  none,
-  gather,
-  ring,
-  both_ways,
-  direct,
-  window,
-  heads,
-  heads_in_ring,
-  queries,
-  store,
-  unknown
-};
+enum class CommunicationPattern { none, gather, ring, both_ways, direct, window, heads, heads_in_ring, queries, store };
 
 struct CommunicationShape {
-  CommunicationPattern pattern = CommunicationPattern::unknown;
+  CommunicationPattern pattern = CommunicationPattern::none;
   bool overlapped = true;  ///< true: messages travel while the kernel works; false: the kernel waits for them
   int group = 1;           ///< number of ranks in a group
 };
@@ -132,10 +119,10 @@ const std::vector<std::unique_ptr<Strategy>>& registry();
 /// The strategies that spread a problem over the ranks of a communicator and that this MPI library can run.
 std::vector<const Strategy*> available();
 
-/// Names of the strategies whose out and lse (with `gradients`: also the gradients) are reproducible with at least one
-/// partition.
+/// Names of the available() strategies whose out and lse (with `gradients`: also the gradients) are reproducible with
+/// at least one partition.
 std::vector<std::string_view> reproducible_strategies(bool gradients);
-/// Names of the strategies that are reproducible for this problem, with its partition, on this many ranks.
+/// Names of the available() strategies that are reproducible for this problem, with its partition, on this many ranks.
 std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks);
 
 /// Returns why products in the problem's precision cannot be added in one order for every partition; empty if they

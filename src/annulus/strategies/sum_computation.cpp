@@ -57,8 +57,8 @@ void SumComputation::add(const KeyBlock& block, const QueryBlock& queries, const
   const std::string scope = round_ + where;
   const comm::Scope doing(scope);
   const std::function<void()> watched_poll = watched(poll, callers_poll_);
-  // One pair after another, because items of two pairs may have a row and head (of queries or keys) in common; items of
-  // one pair never do.
+  // One list after another, because items of two lists may have a row and head (of queries or keys) in common; items of
+  // one list never do.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries.rows, block.rows, part)) {
     if (list.empty()) continue;
     core::timed_compute(metrics, [&] { attend(list, block, queries, into, watched_poll); });

@@ -72,7 +72,7 @@ class SumComputation {
   core::Buffer sums_;
   GradientBlock own_;
   pattern::Layout layout_;  // of the round
-  std::string round_;       // name of the round; messages put it before the name of a step
+  std::string round_;       // name of the round, which add() puts before the name of a step
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };

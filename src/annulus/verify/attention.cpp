@@ -63,9 +63,9 @@ class TopList {
 
   /// Adds the list's errors to `rows` and `weights`; `index(i)` is the index of entry i in the file.
   /// rows     how much P of an unlisted key exceeds the last listed weight. The error is infinite if the list names a
-  ///          key twice or a key that the query does not see, if keys of equal weight do not ascend, or if a key comes
-  ///          after an empty entry. It is also infinite if the list has empty entries although P of an unlisted key is
-  ///          above negligible()
+  ///          key twice or a key that the query does not see, if keys of equal weight (in the list and by the
+  ///          definition) do not ascend, or if a key comes after an empty entry. It is also infinite if the list has
+  ///          empty entries although P of an unlisted key is above `unlisted_allowed`
   /// weights  how much the listed weights differ from P of their keys, and how much a weight exceeds the one before it
   template <class IndexText>
   void compare(Deviation& rows, Deviation& weights, double unlisted_allowed, IndexText&& index) const {
@@ -134,7 +134,7 @@ double tolerance_of(const std::string& dataset, const VerifyInput& input, const 
   // compare_dsink() reads `out` from the result, so the expected dsink is only as accurate as the stored `out`.
   if (dataset == "dsink") return std::max(gradient("dsink"), gradient("out"));
   if (dataset == "dq" || dataset == "dk" || dataset == "dv") return gradient(dataset.c_str());
-  // Statistics are sums, and are never stored in 16 bits, whatever type the tensors have.
+  // Statistics are never stored in 16 bits, whatever type the tensors have.
   const core::DType stored = sample.stored(dataset, core::type_of(input.precision));
   return std::max(core::forward_tolerance(input.precision, scores), core::forward_tolerance(stored));
 }
@@ -157,7 +157,7 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
     };
   };
   comm::agree(comm, [&] {
-    const double half = has_sums ? 0.5 : 1;  // for progress: compare_keys() takes about as long as the work before it
+    const double half = checks_sums ? 0.5 : 1;  // for progress: compare_keys() takes as long as the work before it
     const std::vector<QueryRow> queries = recompute_rows(input, mine, shown(0, half, "out and lse"));
     compare_forward(input, sample.result, queries, asked.entropy, all);
     if (asked.top_keys > 0) compare_top(input, sample.result, queries, asked.top_keys, all);

@@ -43,7 +43,7 @@ Probability probability(const VerifyInput& input, Index h, Index query, Index p,
                         std::span<const double> k, double lse);
 
 /// Returns how large the scores of a query's keys are, from the query's LSE: the LSE is at most ln S above the largest
-/// score. The size is multiplied by the weight of these keys, because a sink's weight does not change `out`.
+/// score. The size is multiplied by the weight of these keys, because a sink adds nothing to `out` (its value is 0).
 double score_size(const VerifyInput& input, Index h, double lse);
 
 /// The errors of a result's datasets, by the datasets' names.

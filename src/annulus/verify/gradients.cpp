@@ -107,15 +107,15 @@ std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index
 
 /// Returns dout.out - dlse (B, rows, H) for a chunk of queries.
 Numbers deltas(const VerifyInput& input, Interval chunk, const Numbers& dout, const Numbers& out) {
-  const auto D = std::size_t(input.shape.dim_of_values());
+  const auto Dv = std::size_t(input.shape.dim_of_values());
   Numbers delta = input.rows(StoredTensor::dlse, chunk);
   for (std::size_t i = 0; i < delta.size(); ++i) {
-    delta[i] = dot(std::span(dout).subspan(i * D, D), std::span(out).subspan(i * D, D)) - delta[i];
+    delta[i] = dot(std::span(dout).subspan(i * Dv, Dv), std::span(out).subspan(i * Dv, Dv)) - delta[i];
   }
   return delta;
 }
 
-/// Adds the contributions of a chunk of queries to the gradients of the keys.
+/// Adds the contributions of a chunk of queries to dk, dv and received of the keys.
 void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval chunk, std::vector<KeyRow>& keys) {
   const Shape& s = input.shape;
   const auto D = std::size_t(s.head_dim), Dv = std::size_t(s.dim_of_values());

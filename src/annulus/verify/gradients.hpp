@@ -3,9 +3,9 @@
 // dq of a row needs only this row's lse and delta = dout.out - dlse. dk and dv of a key need lse and delta of every
 // query that sees the key; received (the sum of P over these queries) needs only their lse. lse and out of a query can
 // be recomputed only from all keys that the query sees. In dense attention all n queries see the key, so one key takes
-// n^2 pairs. If the queries that a rank needs see at most largest_recomputed keys together, their lse and out are
-// recomputed. Otherwise lse and out are read from the result, where only sampled rows were compared with the
-// definition.
+// n^2 pairs. If on every rank the queries that this rank needs see at most largest_recomputed keys together, lse and
+// out of these queries are recomputed. Otherwise verify_attention() reads lse and out from the result file, if there is
+// one. In that file only sampled rows were compared with the definition.
 #pragma once
 
 #include <functional>

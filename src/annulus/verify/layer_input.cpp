@@ -87,7 +87,7 @@ Numbers LayerInput::input_gradient(std::span<const double> dq, std::span<const d
   return dx;
 }
 
-/// Rotates the numbers d and d + D/2 of every head by the angle sign * position * base^(-2 d / D).
+/// Rotates the numbers d and d + D/2 of every head by the angle sign * position * problem().rope^(-2 d / D).
 void LayerInput::rotate(std::span<double> heads, Index position, double sign) const {
   if (!problem_.rope) return;
   const std::size_t D = std::size_t(shape.head_dim), half = D / 2;

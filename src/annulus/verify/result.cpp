@@ -41,7 +41,7 @@ void check_result(const runfile::RunFile& run, const std::vector<store::TensorSp
 runfile::RunFile settings_of_result(const std::string& file) {
   try {
     return runfile::parse_run_file(store::read_text_dataset(file, "/run/settings"), file + ":/run/settings", {});
-  } catch (const std::exception& error) {  // says that `file` is wrong, not the user's run file
+  } catch (const std::exception& error) {  // the message must blame `file`, not the user's run file
     fail(ErrorKind::failure, "{}: is no result of `annulus run`: {}", file, error.what());
   }
 }

@@ -40,7 +40,7 @@ std::vector<Interval> existing_rows(const kernels::ReferencePattern& pattern, In
   if (pattern.gaps.empty()) return {range};
   std::vector<Interval> there;
   for (std::size_t d = 0; d + 1 < pattern.documents.size(); ++d) {
-    if (std::find(pattern.gaps.begin(), pattern.gaps.end(), Index(d)) != pattern.gaps.end()) continue;
+    if (std::binary_search(pattern.gaps.begin(), pattern.gaps.end(), Index(d))) continue;
     const Interval part{std::max(pattern.documents[d], range.begin), std::min(pattern.documents[d + 1], range.end)};
     if (part.begin < part.end) there.push_back(part);
   }

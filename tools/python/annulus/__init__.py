@@ -17,7 +17,7 @@ Attention of arrays in memory (annulus.torch: with gradients):
 
 annulus.redistribute(x, from_plan, to_plan, comm) moves rows from one partition of the sequence to another.
 
-The same tools can be used from a shell: `python -m annulus --help`, or `annulus-tools --help`.
+The tools for files can also be used from a shell: `python -m annulus --help`, or `annulus-tools --help`.
 """
 import importlib
 

@@ -6,11 +6,11 @@ import sys
 from annulus.commands import parser
 from annulus.errors import AnnulusError
 
-OF_THE_PROGRAM = ("run", "verify", "plan", "bench", "generate", "train", "info", "list")  # verbs, but not ours
+OF_THE_PROGRAM = ("run", "verify", "plan", "bench", "generate", "train", "info", "list")  # not verbs of annulus-tools
 
 
 def main(arguments=None):
-    """Returns the exit status: 0 done, 1 failed while working (no space, ...), 2 wrong arguments or input files."""
+    """Returns the exit status: 0 done, 1 failed while working (no space), 2 wrong arguments or files, 130 Ctrl-C."""
     for number in (signal.SIGTERM, signal.SIGHUP):  # SystemExit is raised, so that half-written files are removed
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda number, _: sys.exit(128 + number))

@@ -86,7 +86,7 @@ def refuse_masked(value, name):
 
 
 def refuse_gradients(value, name, expected):
-    """Raises for a tensor of PyTorch that requires gradients, where only its numbers would be used."""
+    """Raises, except under torch.no_grad(), for a tensor of PyTorch that requires gradients: they would be lost."""
     if getattr(value, "requires_grad", False) is True and sys.modules["torch"].is_grad_enabled():
         raise AnnulusError(f"{name} requires gradients, which it does not have here; expected {expected}")
 
@@ -110,7 +110,7 @@ def _plain(value, name):
 
 
 def as_array(value):
-    """np.asarray(value), also for tensors of PyTorch that NumPy does not read: bfloat16, or with the negative bit."""
+    """np.asarray(value); a tensor of floats as float64, because NumPy cannot read bfloat16, nor the negative bit."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.detach().cpu().double().resolve_neg().numpy()

@@ -13,7 +13,7 @@ TYPES = ("float64", "float32", "float16", "bfloat16")
 class Array(NamedTuple):
     """An array that the caller gave.
 
-    numbers: a NumPy array over the same memory; bfloat16, which NumPy does not have, as uint16
+    numbers: a NumPy array, over the same memory if possible; bfloat16, which NumPy does not have, as uint16
     type: one of TYPES
     empty: (shape, type) -> a new array of the caller's kind, and a NumPy array over its memory
     """

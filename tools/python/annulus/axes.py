@@ -52,7 +52,7 @@ def distinct_axis_names(name, found):
     Then axes with the same name have the same length in the whole file, which xarray requires.
     """
     axes, q = found[name].axes, found.get("q", found.get("dq", found.get("out")))
-    k = found.get("k", found.get("dk", found.get("received")))  # a result of the forward pass has no other rows of keys
+    k = found.get("k", found.get("dk", found.get("received")))  # of a forward pass, only `received` has rows of keys
     if not axes or not q or not k:
         return axes if axes and all(axes) else None  # a file names all axes of a tensor, or none
     own, role = sizes(found[name]), name.rpartition("/")[2]

@@ -52,7 +52,7 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
             partition, block = "block_cyclic", rows // ranks
     elif partition == "auto":
         # attention() must expect the rows that plan() names. So both choose the partition from the same arguments.
-        # Gradients, a sink, statistics, type, batch, the heads of k, Dv and lengths are not among them.
+        # Gradients, a sink, statistics, precision, type, batch, the heads of k, Dv and lengths are not among them.
         plain = settings._replace(statistics=(), top_keys=0, precision="auto", lengths=())
         alike = (1, extents[1], extents[2], extents[2], extents[4], rows, extents[4])
         try:  # if reproducible, a partition that keeps the order of sums in gradients, too, and with shared K/V heads
@@ -121,8 +121,8 @@ def _exchanged(comm, problem, rest=None, rows=None):
 
 @contextlib.contextmanager
 def raised_on_all_ranks(comm):
-    """Around checks that come before class Call or redistribute()'s exchange. If one of them fails, this rank sends the
-    mistake to the other ranks, which wait for it there."""
+    """For checks that come before class Call or redistribute()'s exchange. If one fails, this rank sends the mistake to
+    the other ranks, which wait for this rank there."""
     try:
         yield
     except AnnulusError as error:

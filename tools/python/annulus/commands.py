@@ -167,7 +167,7 @@ def plot_cases(options):
         there = sorted(set(table["sequence"].dropna().astype(int)))
         table = table[table["sequence"] == options.rows]
         if table.empty:
-            raise AnnulusError(f"--rows {options.rows}: no case has so many; expected {', '.join(map(str, there))}")
+            raise AnnulusError(f"--rows {options.rows}: no case has this many rows; expected {', '.join(map(str, there))}")
     if options.kind in ("strong", "weak"):
         picture = plots.scaling(table, options.kind)
     else:

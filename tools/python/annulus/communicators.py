@@ -18,7 +18,7 @@ class Known:
     name: str     # the communicator's name in _named
 
 
-_freed = set()  # names of communicators that have been freed since
+_freed = set()  # names of communicators that have been freed
 _named = {}  # {name: communicator of mpi4py}; PyTorch's operators take such a name, because they take no objects
 _numbers = itertools.count()
 

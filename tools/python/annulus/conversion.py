@@ -130,8 +130,8 @@ def _order_named(role, tensor):
 
 
 def _announced(found, opened, wishes):
-    """Gives tensors of attention that do not name their order that of the tensors beside them in the same source, as
-    `annulus run` does. Raises AnnulusError if these have several orders."""
+    """A tensor of attention that does not name its order gets the order of the tensors beside it in the same source, as
+    in `annulus run`. Raises AnnulusError if these tensors have several orders."""
     if wishes.axes:
         return found
     roles = {name: name.rpartition("/")[2] for name in found}

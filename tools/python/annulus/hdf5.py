@@ -163,13 +163,13 @@ def _check_raw(dataset, made, where):
 
 
 def _mapped(dataset, made):
-    """The numbers of a virtual dataset for which it names a source."""
+    """How many numbers of a virtual dataset have a source; if h5py cannot tell, all of them."""
     parts = []
     for i in range(made.get_virtual_count()):
         part = made.get_virtual_vspace(i)
         if part.get_select_type() in (h5py.h5s.SEL_ALL, h5py.h5s.SEL_POINTS):
             return dataset.size
-        if part.get_select_npoints() in (-1, h5py.h5s.UNLIMITED):  # takes the part of it that is inside the extents
+        if part.get_select_npoints() in (-1, h5py.h5s.UNLIMITED):  # only the part inside the extents counts
             start, stride, count, block = part.get_regular_hyperslab()
             part = h5py.h5s.create_simple(dataset.shape)
             part.select_hyperslab((0,) * dataset.ndim, (1,) * dataset.ndim, block=dataset.shape)

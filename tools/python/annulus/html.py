@@ -100,7 +100,7 @@ def _pattern(result, run_settings):
 
 
 def _rank_table(result):
-    """A line for each metric: unit, least, mean and most over the ranks, then the value of each rank."""
+    """A line for each metric: unit, least, mean and most over all ranks, then the values of the first 64 ranks."""
     if "rank" not in result.sizes:
         return ""
     shown = min(result.sizes["rank"], RANKS_LISTED)

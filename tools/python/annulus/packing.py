@@ -17,7 +17,7 @@ from annulus.errors import AnnulusError
 
 PACKED = {"scale_factor": 1, "add_offset": 0}  # with the values that change nothing
 FILLS = ("_FillValue", "missing_value")
-NETCDF_FILL = float.fromhex("0x1.ep+122")  # what netCDF reads for floats that were never written; float32 can hold it
+NETCDF_FILL = float.fromhex("0x1.ep+122")  # what netCDF returns for floats that were never written; float32 can hold it
 
 
 def refuse_packed(where, attributes):
@@ -38,8 +38,8 @@ def refuse_missing(where, attributes, numbers, element):
 
 def refuse_netcdf_fill(where, numbers, element):
     if (count := _occurrences(NETCDF_FILL, numbers, element)):
-        raise AnnulusError(f"{where}: {count} of the {numbers.size:,} entries read are {NETCDF_FILL}, which netCDF reads "
-                           "for numbers that were never written; expected numbers everywhere")
+        raise AnnulusError(f"{where}: {count} of the {numbers.size:,} entries read are {NETCDF_FILL}, which netCDF "
+                           "returns for numbers that were never written; expected numbers everywhere")
 
 
 def report_gaps(gaps, fill, may_be_unread=False):

@@ -34,12 +34,12 @@ TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e
 # The same, by the precision of the computation (core/tolerance.hpp). For float64 the type of the tensors decides.
 OF_PRECISION = {"float32": 1e-5, "3xtf32": 1e-5, "6xbfloat16": 1e-5, "3xbfloat16": 1e-4, "tf32": 3e-3, "bfloat16": 2e-2}
 
-# How much rounding may change a score of size 1, by the precision of the computation; in others: 2**-24.
+# How much rounding may change a score of size 1, by the precision of the computation; for the others: 2**-24.
 SCORE_ROUNDING = {"float64": 2**-53, "3xtf32": 2**-22, "3xbfloat16": 2**-17, "tf32": 2**-11}
 
 
 class Verified(NamedTuple):
-    """What verify() found; true if both errors are within their tolerances. That of out is larger if scores are large."""
+    """What verify() found; true if both errors are within their tolerances. Large scores make tolerance_out larger."""
     error_out: float
     error_lse: float
     tolerance: float

@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,19 @@ from annulus.__main__ import main
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = Path(os.environ.get("ANNULUS_PROGRAM", ROOT / "build/test/annulus")).resolve()
 LAUNCHER = os.environ.get("ANNULUS_LAUNCHER", "mpirun").split()
+LAUNCHES = tempfile.TemporaryDirectory(prefix="annulus-launches-")
 FOR_ONE_MACHINE = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_pml": "ob1", "OMP_NUM_THREADS": "1",
+    "OMPI_MCA_btl": "self,vader",  # Open MPI 4.1: ranks may die of tcp in MPI_Init on a busy machine
+    "OMPI_MCA_orte_tmpdir_base": LAUNCHES.name,  # Open MPI 4.1: launches that share it may fail where another one ends
 }
 
 
 def run(*command, folder=None, status=0, **more):
-    """Runs a command, for 240 s at most, and checks its exit status; returns what it printed (stdout, stderr)."""
-    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=240,
+    """Runs a command, for 900 s at most, and checks its exit status; returns what it printed (stdout, stderr)."""
+    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=900,
                           env=os.environ | FOR_ONE_MACHINE | more)
     assert done.returncode == status, f"{command}: status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout, done.stderr

@@ -296,7 +296,7 @@ def test_progress_is_told_and_may_end_it():
 
 
 def python(text, status=0, **environment):
-    done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=600,
                           env=os.environ | environment)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -340,7 +340,7 @@ def test_other_threads_wait_their_turn_and_python_goes_on():
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(600)
     assert not errors and len(found) == 80 and all(np.array_equal(x, expected) for x in found)
 
 
@@ -352,8 +352,8 @@ def test_ctrl_c_ends_it():
         x = np.ones((1, 1, 1, 1), "f4")
         annulus.attention(x, x, x)
         x = np.zeros((1, 400_000, 4, 64), "f4")
-        print("begins", flush=True)
         try:
+            print("begins", flush=True)
             annulus.attention(x, x, x)
         except KeyboardInterrupt:
             x = np.ones((1, 100, 1, 8), "f4")
@@ -364,7 +364,7 @@ def test_ctrl_c_ends_it():
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     try:
-        told = process.communicate(timeout=60)[0]
+        told = process.communicate(timeout=240)[0]
     except subprocess.TimeoutExpired as late:
         threads = [(task.name, (task / "comm").read_text(), (task / "wchan").read_text(), (task / "stat").read_text())
                    for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir()]

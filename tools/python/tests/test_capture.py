@@ -230,6 +230,7 @@ def test_types_and_grouped_heads(tmp_path, dtype):
     with annulus.capture(model, tmp_path / "t.h5", layer=0) as captured:
         model(q, k)
     assert "scale: 0.25" in captured.run_file("t.h5", "r.h5")
+    assert "output:\n  file: ./none\n" in captured.run_file("t.h5", "none"), "none would be no file"
     written = captured.run_file("exp #3/t.h5", "run: 2.h5")
     assert '  file: "exp #3/t.h5"\n' in written and '  file: "run: 2.h5"\n' in written
     tokens = annulus.open_input(tmp_path / "t.h5")

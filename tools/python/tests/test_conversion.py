@@ -371,7 +371,7 @@ def test_ended_by_a_signal_leaves_nothing(tmp_path, number):
     while not list(tmp_path.glob(".big.npz.tmp-*/big.npz")) and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(number)
-    assert process.wait(60) == 128 + number
+    assert process.wait(240) == 128 + number
     assert [path.name for path in tmp_path.iterdir()] == ["q.npy"]
 
 
@@ -379,7 +379,7 @@ def test_nohup_is_respected(tmp_path):
     np.savez(tmp_path / "t.npz", **dict.fromkeys("qkv", np.ones((1, 6, 2, 4))))
     script = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from annulus.__main__ import main; " \
              "status = main(['convert', 't.npz', 't.h5']); signal.raise_signal(signal.SIGHUP); print('done', status)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.stdout.endswith("done 0\n"), done
 
 
@@ -391,6 +391,6 @@ def test_memory_stays_small(tmp_path):
                     "annulus.convert(sys.argv[1], sys.argv[2], axes='bshd', to_axes='bhsd')")
     for suffix in (".safetensors", ".npz", ".zarr"):
         done = subprocess.run([sys.executable, "-c", program_text, source, tmp_path / f"x{suffix}"], cwd=ROOT / "tools/python",
-                              capture_output=True, text=True, check=False, timeout=200,
+                              capture_output=True, text=True, check=False, timeout=900,
                               env={"PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"})
         assert done.returncode == 0, done.stderr

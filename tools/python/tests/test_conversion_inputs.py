@@ -161,7 +161,7 @@ READ_AS = [  # how v is made, and the end of the message; it is a warning if it 
     (lambda file: virtual(file, "gone.h5"), " is made of dataset v of gone.h5, which does not exist; "),
     (lambda file: file.create_dataset("v", (1, 6, 2, 4), "f4"), " was never written; "),
     (raw, "bad.h5.raw, which has 191 bytes; expected at least 192"),
-    (netcdf, "8 of the 8 entries read are 9.969209968386869e+36, which netCDF reads for numbers that were never written"),
+    (netcdf, "8 of the 8 entries read are 9.969209968386869e+36, which netCDF returns for numbers that were never written"),
 ]
 
 

@@ -13,13 +13,15 @@ import h5py
 import numpy
 import pytest
 import xarray
+from conftest import LAUNCHES
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = next((path for path in (os.environ.get("ANNULUS_PROGRAM"), ROOT / "build/test/annulus", ROOT / "build/release/annulus")
                 if path and Path(path).is_file()), None)
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1",
-       "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_pml": "ob1", "OMP_NUM_THREADS": "1"}
+       "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",
+       "OMPI_MCA_orte_tmpdir_base": LAUNCHES.name, "OMP_NUM_THREADS": "1"}
 SCALE = "This is a netCDF dimension but not a netCDF variable."
 
 
@@ -29,7 +31,7 @@ def environment(**more):
 
 
 def shell(folder, command, **more):
-    return subprocess.run(["bash", "-ec", command], cwd=folder, env=environment(**more), text=True, timeout=120,
+    return subprocess.run(["bash", "-ec", command], cwd=folder, env=environment(**more), text=True, timeout=600,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

@@ -33,7 +33,7 @@ def test_notebook(path, tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tools/python"), os.environ.get("PYTHONPATH", "")]))
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=120, kernel_name="python3",
+    NotebookClient(notebook, timeout=600, kernel_name="python3",
                    resources={"metadata": {"path": str(tmp_path / "tools/notebooks")}}).execute()
     pictures = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
                 if "image/png" in output.get("data", {})]

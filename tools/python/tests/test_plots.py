@@ -184,7 +184,7 @@ def test_sweeps_are_shown_as_tables(grid, sweep, tmp_path):
 def test_rows_are_chosen(grid, tmp_path):
     tools("plot", "strategies", "--rows", "2048", grid, "rows.png", folder=tmp_path)
     _, message = tools("plot", "memory", "--rows", "5", grid, "no.png", folder=tmp_path, status=2)
-    assert "--rows 5: no case has so many; expected 1024, 2048, 4096" in message
+    assert "--rows 5: no case has this many rows; expected 1024, 2048, 4096" in message
 
 
 def test_memory_beside_its_prediction(sweep, results):

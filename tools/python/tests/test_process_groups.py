@@ -49,8 +49,8 @@ def test_torchrun_alone():
               "try: annulus.attention(x, x, x, comm=dist.group.WORLD)\n"
               "except annulus.AnnulusError as error: print(error, flush=True)\n"
               "dist.destroy_process_group()\n")
-    told, _ = run(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--no-python", sys.executable, "-P",
-                  "-c", script)
+    told, _ = run(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python",
+                  sys.executable, "-P", "-c", script)
     line = ("comm: no MPI joins the 2 ranks of the process group (torchrun starts ranks without one); expected ranks that "
             "mpirun or srun has started: mpirun -n 2 python ...")
     assert own(told).replace("\n", "") == line * 2

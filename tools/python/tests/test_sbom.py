@@ -27,7 +27,7 @@ Requires-Dist: torch>=2.8; extra == "torch"
 
 def sbom(*words):
     return subprocess.run([sys.executable, "-B", ROOT / "tools/sbom", *words], capture_output=True, text=True,
-                          check=False, timeout=300, env={**os.environ, "SOURCE_DATE_EPOCH": "1800000000"})
+                          check=False, timeout=900, env={**os.environ, "SOURCE_DATE_EPOCH": "1800000000"})
 
 
 def parts(done):

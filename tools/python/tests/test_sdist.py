@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def run(*command, directory, **variables):
     return subprocess.run(command, cwd=directory, env={**os.environ, **variables}, capture_output=True, text=True,
-                          timeout=400, check=False)
+                          timeout=1500, check=False)
 
 
 @pytest.fixture(scope="module")

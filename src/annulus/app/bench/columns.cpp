@@ -33,11 +33,11 @@ class Repeats {
     return each([](const report::PassMeasurements& pass) { return pass.seconds; });
   }
   double median_seconds() const { return median(seconds()); }
-  /// For each repeat, the wait of the rank that waits longest.
+  /// For each repeat, the longest wait of any rank in the forward pass, plus the longest one in the backward pass.
   std::vector<double> wait() const {
     return each([](const report::PassMeasurements& pass) { return pass.most("wait_seconds"); });
   }
-  /// The largest value of any rank. For counts only: reads the first repeat, because all repeats have the same counts.
+  /// The largest value of any rank in each pass, summed. For counts only: reads the first repeat, because all agree.
   double most(const char* name) const {
     return each([&](const report::PassMeasurements& pass) { return pass.most(name); }).front();
   }

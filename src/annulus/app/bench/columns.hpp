@@ -49,8 +49,8 @@ using CaseRecords = std::vector<std::optional<store::CaseRecord>>;
 /// Prefers a measured record to a failed one, and an earlier record to a later one.
 CaseRecords best_records(const std::vector<store::CaseRecord>& all, const std::vector<runfile::BenchCase>& cases);
 
-/// The swept keys, then the measured columns. A value that was not measured is NaN, 0 in a column of whole numbers, or
-/// "" in a column of texts.
+/// The swept keys, then the measured columns. A value that was not measured is NaN, 0 in a column of whole numbers,
+/// `missing` in the column `status`, or "" in another column of texts.
 std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchCase>& cases,
                                                const CaseRecords& records);
 

@@ -14,9 +14,9 @@ struct PlannedCase {
   const runfile::BenchCase* one = nullptr;
   double seconds = 0;  ///< predicted for one run; NaN: the model cannot predict it
   double bytes = 0;    ///< predicted peak on the rank where it is largest
-  bool alone = false;  ///< an earlier launch began this case and did not finish it: the case may have ended that launch
-  /// input.file, then other files with its numbers, as the check before all cases found them; empty: the numbers are
-  /// generated.
+  bool alone = false;  ///< an earlier launch began, but did not measure this case: the case may have ended that launch
+  /// input.file, then the other files that contain parts of its datasets, and their states when the case was checked;
+  /// empty: the numbers are generated.
   std::vector<std::pair<std::string, store::FileState>> input_files{};
 };
 

@@ -89,7 +89,9 @@ class AttentionWork final : public Work {
       return store::largest_magnitude(input.host.data(), type, input.host.bytes() / Index(core::bytes_of(type)),
                                       input.spacing);
     };
-    check_scores(job_, largest(inputs_[0]), largest(inputs_[1]), comm_);
+    largest_q_ = largest(inputs_[0]);
+    largest_k_ = largest(inputs_[1]);
+    check_scores(job_, largest_q_, largest_k_, comm_);
     inputs_.clear();
   }
 
@@ -137,6 +139,9 @@ class AttentionWork final : public Work {
     tensors_.kv = theirs.kv;
     tensors_.dout = theirs.dout;
     tensors_.dlse = theirs.dlse;
+    largest_q_ = known->largest_q_;
+    largest_k_ = known->largest_k_;
+    check_scores(job_, largest_q_, largest_k_, comm_);  // the other case may have another scale or precision
     return true;
   }
 
@@ -341,6 +346,7 @@ class AttentionWork final : public Work {
   std::map<PassKind, std::unique_ptr<const strategies::Schedule>> schedules_;  // one for each pass of the run
   strategies::Tensors tensors_;
   std::vector<HostTensor> inputs_, gradient_inputs_;  // inputs whose reading has begun
+  double largest_q_ = 0, largest_k_ = 0;              // the largest magnitudes in this rank's q and k
   std::string sink_note_;
   bool reads_ahead_ = false;
   core::RowSource::Ticket last_ = 0;  // ticket of the latest read; 0: no read is in flight

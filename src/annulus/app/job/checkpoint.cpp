@@ -9,7 +9,7 @@
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/core/print_to_stderr.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/files/process_name.hpp"
@@ -140,7 +140,7 @@ std::string why_unreadable(const std::string& file, const TrainingJob& training)
 }
 
 /// Returns the checkpoint to continue from: `named` or, if `named` cannot be read, the previous checkpoint. Empty if
-/// `named` does not exist: annulus never removes that file, so a user has removed it to begin anew. Call it on rank 0.
+/// `named` does not exist: annulus never removes it, so nothing was saved, or a user wants to begin anew. For rank 0.
 std::string newest(const std::string& named, const TrainingJob& training) {
   const std::string before = previous_of(named);
   if (!store::exists(named)) return "";
@@ -245,7 +245,7 @@ void save_training(store::OutputFile& file, const TrainingJob& training, const T
       state.steps_done() == 0
           ? fmt::format("on rank {}, {}", comm.rank(), causes_of_no_number(training.request.problem))
           : fmt::format("after step {}: train.rate, {}, is too large for it", steps, settings.rate);
-  write_weights("", state.weights, *training.request.layer, causes, comm, file);
+  write_weights("", state.weights, *training.request.layer, causes, comm, &file);
   const core::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(
       {{"loss", comm.is_root() ? losses : core::Rectangle{}, losses, const_cast<double*>(state.losses.data())}},

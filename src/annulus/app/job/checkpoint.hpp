@@ -47,10 +47,10 @@ std::optional<store::FileState> look_up_checkpoint(const TrainingJob& training);
 /// that both inode and time differ: FUSE and NFS may change one of them. Call it on one rank, before keep_previous().
 void check_not_replaced(const TrainingJob& training, const std::optional<store::FileState>& last);
 
-/// Loads the job's checkpoint. If this file cannot be read, warns and loads the previous checkpoint. Empty if there is
-/// no checkpoint. Collective. Throws the same Error on every rank if the file is not a checkpoint, was made with other
-/// settings, or was trained on other data. A file of an older version has no fingerprints: rank 0 then only warns, so
-/// that the steps in the file are not lost.
+/// Loads the job's checkpoint. If this file cannot be read, warns and loads the previous checkpoint, if there is one.
+/// Empty if there is no checkpoint. Collective. Throws the same Error on every rank if the file is not a checkpoint, is
+/// damaged, or was made with other settings or data. A file of an older version has no fingerprints: rank 0 then only
+/// warns, so that the steps in the file are not lost.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
 
 /// Gives the present checkpoint the second name NAME.previous, which the file keeps when a save replaces NAME. Call it

@@ -150,7 +150,7 @@ void check_blocks(const Job& job) {
          report::describe_bytes(machine.memory_per_rank), machine.why_this_memory(), smaller);
 }
 
-/// Refuses GPUs of different kinds, because they round in different ways.
+/// Refuses GPUs of different kinds, because they may round in different ways.
 void check_kinds(const Job& job, const std::string& others) {
   if (others.empty()) return;
   refuse(job.run, "compute.reproducible",

@@ -139,7 +139,7 @@ std::uint64_t fingerprint_of(const layer::Weights& weights, const LayerProblem& 
 }
 
 void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
-                   const std::string& causes, const comm::Communicator& comm, store::RowWriter& file) {
+                   const std::string& causes, const comm::Communicator& comm, store::RowWriter* file) {
   const comm::Scope scope("the writing of the weights");
   std::deque<HostSide> sides;
   std::vector<store::MatrixPart> parts;
@@ -156,7 +156,8 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
       store::check_finite("the result's " + part.dataset, part, problem.attention.type, causes);
     }
   });
-  file.write_parts(parts, [&](const std::string& dataset) -> store::RankOf {
+  if (file == nullptr) return;
+  file->write_parts(parts, [&](const std::string& dataset) -> store::RankOf {
     const Weight weight = weight_called(dataset.substr(prefix.size()));
     return [&problem, weight, ranks = comm.size()](const store::OneNumber& at) {
       return rank_that_writes(problem, weight, ranks, at.row, at.head);

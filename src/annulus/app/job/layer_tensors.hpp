@@ -37,10 +37,10 @@ layer::Weights load_weights(const Request& request, const layer::LayerProblem& p
 layer::Weights load_weights(const store::InspectedFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 
-/// Writes weights, or their gradients, as weight_specs(prefix). Throws if a number is NaN or infinite; `causes` ends
-/// the message.
+/// Writes weights, or their gradients, as weight_specs(prefix); without `file`, only checks them. Throws if a number is
+/// NaN or infinite; `causes` ends the message.
 void write_weights(const std::string& prefix, const layer::Weights& weights, const layer::LayerProblem& problem,
-                   const std::string& causes, const comm::Communicator& comm, store::RowWriter& file);
+                   const std::string& causes, const comm::Communicator& comm, store::RowWriter* file);
 
 /// Compares sampled rows of a result, of attention or of a layer, with the definition of attention.
 verify::Findings compare_with_definition(const Request& request, const verify::Sample& sample,

@@ -53,10 +53,10 @@ class LayerWork : public Work {
     weights_ = {};
     x_ = dy_ = {};
     write("dx", backward_.dx, file);
-    if (file == nullptr) return;
     const layer::LayerProblem& problem = layer_.problem();
     write_weights("d", backward_.gradients, problem,
-                  fmt::format("on rank {}, {}", comm_.rank(), causes_of_no_number(job_.problem)), comm_, *file);
+                  fmt::format("on rank {}, {}", comm_.rank(), causes_of_no_number(job_.problem)), comm_, file);
+    if (file == nullptr) return;
     for (const layer::Weight weight : layer::all_weights) {
       if (!problem.has(weight)) continue;
       files_.written += layer::written(problem, weight, comm_.rank(), comm_.size()).count() * result_number_bytes();

@@ -10,7 +10,7 @@
 #include "annulus/app/stop.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/core/print_to_stderr.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/journal.hpp"
@@ -151,7 +151,7 @@ void LongRun::put_origins() {
 }
 
 /// Reads the units that earlier launches have finished; each rank reads some of them. A unit whose numbers have changed
-/// on disk is computed again. Reads nothing while another launch works, because that launch may be using the unit. If
+/// on disk is computed again. Reads nothing while another launch works, because that launch may be using the units. If
 /// another launch begins to work during this check, a changed unit is an error.
 void LongRun::check_finished() {
   const bool skip = output_.part() == nullptr || journal().is_recording() || journal().worker(output_.launch());
@@ -227,7 +227,7 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
 }
 
 store::OutputFile LongRun::open_output() {
-  // Called before the journal names this rank, because from then on this launch keeps the units that it finishes.
+  // This comes before the journal names this rank, because from then on the launch keeps the units that it finishes.
   if (keeps_) end_on_signals(comm_, "what is finished stays so: run again to continue");
   store::OutputPlan plan{store::target_of(job_.run.settings.output), tensors_};
   plan.keeps_units = keeps_;

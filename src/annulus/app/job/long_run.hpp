@@ -1,5 +1,5 @@
-// A run is a list of units that are finished one by one. NAME.part has the result's numbers, NAME.journal says which
-// units are finished. If a run of several units is interrupted, a later launch continues with the unfinished units, on
+// A run is a list of units that are finished one by one. NAME.part has the numbers of the result NAME, NAME.journal
+// says which units are finished. If a run of several units is interrupted, a later launch does the unfinished units, on
 // any number of ranks. Several launches (tasks of a job array) may work on one run together. A run of one unit leaves
 // no files when it ends early.
 #pragma once

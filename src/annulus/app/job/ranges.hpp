@@ -18,15 +18,15 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
 /// Returns the end of a message: possible causes of a NaN or infinity.
 std::string causes_of_no_number(const strategies::Problem& problem);
 
-/// Throws AgreedError(failure) with the first NaN or infinity in this rank's rows of an input, and its index in the
-/// file. `rows_here`: (batch, rows, heads, numbers) on the host; `spacing`: see find_non_finite(). Does nothing for
-/// generated inputs. Collective.
+/// Throws AgreedError(failure) with the first NaN, infinity or missing number that any rank finds in its rows of an
+/// input, and its index in the file. `rows_here`: this rank's rows (batch, rows, heads, numbers) on the host.
+/// `spacing`: see find_non_finite(). Does nothing for generated inputs. Collective.
 void check_input(const Request& request, core::StoredTensor tensor, const void* rows_here, Index bytes,
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm,
                  const store::Spacing& spacing = {});
 
-/// Throws AgreedError(failure) with the first NaN or infinity in this rank's rows of the result's dataset `name`, which
-/// take `bytes` of host memory. Collective.
+/// Throws AgreedError(failure) with the first NaN or infinity that any rank finds in its rows of the result's dataset
+/// `name`. This rank's rows are `rows`, and take `bytes` of host memory. Collective.
 void check_result(const Request& request, const std::string& name, const store::Numbers& numbers, Index bytes,
                   const std::vector<core::Interval>& rows, const comm::Communicator& comm);
 

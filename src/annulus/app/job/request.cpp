@@ -148,8 +148,8 @@ layer::LayerProblem make_layer(const Request& request) {
   return problem;
 }
 
-/// The datasets of a result. Attention has out, lse and statistics, and with gradients dq, dk, dv and dsink. A layer
-/// has y, and with gradients dx and the gradient of every weight, dwq ...
+/// The datasets of a result. Attention has out, lse and statistics, and with gradients dq, dk, dv and, if it has sinks,
+/// dsink. A layer has y, and with gradients dx and the gradient of every weight, dwq ...
 std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
   const bool gradients = request.run.settings.compute.gradients;
   const core::DType type = request.run.settings.output.type.value_or(request.problem.type);

@@ -68,7 +68,7 @@ class SlicedRun {
 
 /// Computes the job's slices. Collective. Without an output file it writes nothing. Otherwise it calls `finish` for the
 /// file's record when all slices are finished, including those of earlier launches. Returns why slices are unfinished:
-/// a stop was requested, or another launch works on them. Empty if all slices are finished.
+/// a stop was requested, or processes of other launches have claimed them. Empty if all slices are finished.
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish);
 

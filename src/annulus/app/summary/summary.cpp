@@ -9,6 +9,7 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/report/measurements.hpp"
 #include "annulus/version.hpp"
@@ -68,7 +69,7 @@ Json setting_entries(const Job& job) {
           {"top_keys", job.problem.statistics.top_keys}};
 }
 
-/// Prints what a pass did and how long it took; `prefix` names the pass.
+/// Prints rates, balance, traffic and memory of a pass. Each text begins with `prefix`, which names the pass.
 void print_pass(const Job& job, const report::PassMeasurements& pass, double flops, int ranks,
                 const std::string& prefix) {
   const double cpu = std::max(pass.sum("kernel_cpu_seconds"), 1e-9), wall = std::max(pass.seconds, 1e-9);
@@ -189,7 +190,7 @@ Json report_entries(const Job& job, const report::Measurements& measured, const 
 }
 
 void print_summary(const Job& job, const report::Measurements& measured) {
-  fmt::print("annulus run {}\n", job.run.name);
+  core::print("annulus run {}\n", job.run.name);
   print_line("attention", describe_pattern(job.problem));
   print_line("tensors", describe_tensors(job));
   if (job.layer) print_line("layer", describe_layer(job));

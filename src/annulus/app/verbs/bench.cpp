@@ -18,7 +18,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
-#include "annulus/core/print_to_stderr.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/report/progress.hpp"
 #include "annulus/report/text.hpp"
 #include "annulus/runfile/user_files.hpp"
@@ -105,7 +105,7 @@ class SweepStore {
   /// The cases that earlier launches have begun, whether they finished them or not.
   std::vector<Index> begun() const { return store::read_parts(table_, identity_).begun; }
 
-  /// keep() saves a record; begin() notes which cases are begun. Both flush to disk and throw Error(failure).
+  /// keep() saves a record; begin() notes which cases begin. Both flush to disk and throw Error(failure) if that fails.
   void keep(store::CaseRecord record) {
     record.words.emplace_back(contents_word, contents_[std::size_t(record.number)]);
     launch_.append(record);
@@ -199,17 +199,17 @@ void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& 
   const Index runs = file.settings.warmup + file.settings.repeats;
   double seconds = 0;
   Index mine = 0;
-  fmt::print("annulus bench --dry-run {}\n", file.shared.name);
+  core::print("annulus bench --dry-run {}\n", file.shared.name);
   for (const PlannedCase& one : planned) {
     const bool is_ours = belongs(*one.one, launch);
     if (is_ours) ++mine;
     if (is_ours && !std::isnan(one.seconds)) seconds += one.seconds * double(runs);
-    fmt::print("{} {}: {} a run, {} on the fullest rank\n", is_ours ? '*' : ' ', one.one->name(),
-               std::isnan(one.seconds) ? "not predicted" : fmt::format("{:.3g} s", one.seconds),
-               report::describe_bytes(one.bytes));
+    core::print("{} {}: {} a run, {} on the fullest rank\n", is_ours ? '*' : ' ', one.one->name(),
+                std::isnan(one.seconds) ? "not predicted" : fmt::format("{:.3g} s", one.seconds),
+                report::describe_bytes(one.bytes));
   }
-  fmt::print("  {} of {} cases belong to this launch (*), measured or not: predicted {} with {} runs each{}\n", mine,
-             planned.size(), report::duration_text(seconds), runs, why_no_case(file.cases, launch));
+  core::print("  {} of {} cases belong to this launch (*), measured or not: predicted {} with {} runs each{}\n", mine,
+              planned.size(), report::duration_text(seconds), runs, why_no_case(file.cases, launch));
 }
 
 /// The columns that have the same value for all cases of this launch. Collective.
@@ -258,11 +258,11 @@ LeftToDo left_to_do(const std::vector<PlannedCase>& planned, const BenchLaunch& 
 
 /// Prints the table, and how many cases are measured. Call it on rank 0.
 void print_end(const runfile::BenchFile& file, const CaseRecords& records, const Measured& now) {
-  fmt::print("annulus bench {}\n{}", file.shared.name, printed_table(file.cases, records, most_printed));
+  core::print("annulus bench {}\n{}", file.shared.name, printed_table(file.cases, records, most_printed));
   const auto measured =
       std::count_if(records.begin(), records.end(), [](const auto& record) { return record && is_measured(*record); });
-  fmt::print("  {} of {} cases are measured, {} of them by this launch\n", measured, records.size(), now.cases);
-  if (measured > 0) fmt::print("  table    {}\n", file.settings.file);
+  core::print("  {} of {} cases are measured, {} of them by this launch\n", measured, records.size(), now.cases);
+  if (measured > 0) core::print("  table    {}\n", file.settings.file);
 }
 
 int status_of(const CaseRecords& records, const Measured& now) {

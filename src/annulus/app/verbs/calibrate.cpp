@@ -20,6 +20,7 @@
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/core/random.hpp"
 #include "annulus/kernels/gather.hpp"
 #include "annulus/report/text.hpp"
@@ -37,7 +38,7 @@ constexpr int repeats = 7;               // the fastest repetition counts
 constexpr Index large = Index(4) << 20;  // bytes of a message with which bandwidth is measured
 constexpr Index rows_computed = 1024;    // dense, four heads: a kernel call takes some milliseconds on a laptop's cores
 constexpr Index most_rows_computed = 32 * rows_computed;
-constexpr double long_enough = 3e-3;  // seconds of work that give each of a GPU's multiprocessors several thread blocks
+constexpr double long_enough = 3e-3;  // seconds: then a GPU has several thread blocks for each of its multiprocessors
 constexpr Index rows_of_call = 8;     // so few that the start of the kernel takes most of the time
 
 /// Seconds of the slowest rank when all ranks start together; the fastest of several repetitions counts.
@@ -219,9 +220,9 @@ struct ReadRates {
 
   /// The rates as text: "812.3 MiB/s from storage (read_rate), 12.8 GiB/s from the page cache".
   std::string text() const {
-    const std::string from_cache = report::describe_bytes(cached) + "/s from the page cache";
-    if (is_kept) return from_cache + " (read_rate), which kept the files: storage was not measured";
-    return fmt::format("{}/s from storage (read_rate), {}", report::describe_bytes(storage), from_cache);
+    const char* const from = is_kept ? "the page cache, which kept most of the files," : "storage";
+    return fmt::format("{}/s from {} (read_rate), {}/s from the page cache", report::describe_bytes(storage), from,
+                       report::describe_bytes(cached));
   }
 };
 
@@ -326,7 +327,9 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   machine.half_factor = factor(DType::bfloat16, single, false);
   if (kernels::why_no_products(kernels::default_backend(), Precision::bfloat16).empty())
     machine.bfloat16_factor = factor(DType::bfloat16, Precision::bfloat16, false);
-  if (comm.max(Index(!core::has_matrix_units())) == 0) {  // without matrix units these products would take minutes
+  const bool has_split_products =
+      kernels::why_no_products(kernels::default_backend(), Precision::three_bfloat16).empty();
+  if (has_split_products && comm.max(Index(!core::has_matrix_units())) == 0) {  // others would take minutes
     machine.three_bfloat16_factor = factor(DType::float16, Precision::three_bfloat16, false);
     machine.six_bfloat16_factor = factor(DType::float32, Precision::six_bfloat16, false);
   }
@@ -359,7 +362,7 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   comm::on_root(comm, [&] {
     file->write(text);
     file->publish();
-    fmt::print("{}", text);
+    core::print("{}", text);
     std::fprintf(stderr, "annulus: machine file written to %s\n", path.c_str());
   });
   return 0;

@@ -7,6 +7,7 @@
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/job/slices.hpp"
 #include "annulus/app/verbs/verb.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/layer/predict.hpp"
 #include "annulus/report/text.hpp"
 #include "annulus/strategies/store/block_passes.hpp"
@@ -24,10 +25,13 @@ using strategies::Transfers;
 
 constexpr std::size_t lines_shown = 16;  // a table has a line for each of the first 16 ranks or blocks
 
+/// "[0, 64) [128, 192)"; of many intervals only the first ones, so that the line stays short.
 std::string rows_text(const pattern::StoredRows& rows) {
   std::string text;
-  for (const core::Interval& interval : rows.intervals())
-    text += fmt::format("[{}, {}) ", interval.begin, interval.end);
+  for (const core::Interval& interval : rows.intervals()) {
+    if (text.size() > 60) return text + " ...";
+    text += fmt::format("{}[{}, {})", text.empty() ? "" : " ", interval.begin, interval.end);
+  }
   return text.empty() ? "none" : text;
 }
 
@@ -35,8 +39,8 @@ std::string rows_text(const pattern::StoredRows& rows) {
 /// returns the costs of one rank.
 void print_pass(const Job& job, const pattern::Partition& partition, PassKind pass,
                 const std::function<Prediction(int)>& predict) {
-  fmt::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name_of(pass), "rank", "rows", "work",
-             "memory", "sends", "receives", "holds");
+  core::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name_of(pass), "rank", "rows", "work",
+              "memory", "sends", "receives", "holds");
   std::vector<Prediction> all;
   double kept = 0;
   for (std::size_t p = 0; p < partition.size(); ++p) {
@@ -44,34 +48,34 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
     kept += double(all.back().kept);
   }
   for (std::size_t p = 0; p < std::min(all.size(), lines_shown); ++p) {
-    fmt::print("# {:>5}  {:>10}  {:>6.2f}x  {:>10}  {:>10}  {:>10}  {}\n", p, partition[p].count(),
-               double(all[p].kept) * double(all.size()) / std::max(kept, 1.0),
-               describe_bytes(double(all[p].memory_bytes)), describe_bytes(double(all[p].bytes_sent)),
-               describe_bytes(double(all[p].bytes_received)), rows_text(partition[p]));
+    core::print("# {:>5}  {:>10}  {:>6.2f}x  {:>10}  {:>10}  {:>10}  {}\n", p, partition[p].count(),
+                double(all[p].kept) * double(all.size()) / std::max(kept, 1.0),
+                describe_bytes(double(all[p].memory_bytes)), describe_bytes(double(all[p].bytes_sent)),
+                describe_bytes(double(all[p].bytes_received)), rows_text(partition[p]));
   }
   const auto most = [&](Index Prediction::*cost) { return double(std::ranges::max(all, {}, cost).*cost); };
-  fmt::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
-             describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
-             describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops_of(pass, kept, job.problem.shape));
+  core::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
+              describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
+              describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops_of(pass, kept, job.problem.shape));
 }
 
 /// Prints the first blocks of strategy stream, phase by phase. Any rank may compute any block.
 void print_blocks(const Job& job) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
-  fmt::print("# {}; {} read in all, {} written\n", describe_blocks(*job.stream), describe_bytes(job.stream->bytes_read),
-             describe_bytes(job.stream->bytes_written));
+  core::print("# {}; {} read in all, {} written\n", describe_blocks(*job.stream),
+              describe_bytes(job.stream->bytes_read), describe_bytes(job.stream->bytes_written));
   for (int phase = 0; phase < passes.phases(); ++phase) {
-    fmt::print("# {}\n# {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {}\n",
-               phase == 1             ? "dk and dv"
-               : passes.phases() == 2 ? "forward, and dq"
-                                      : "forward",
-               "block", "rows", "GFLOP", "memory", "reads", "writes", "has rows");
+    core::print("# {}\n# {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {}\n",
+                phase == 1             ? "dk and dv"
+                : passes.phases() == 2 ? "forward, and dq"
+                                       : "forward",
+                "block", "rows", "GFLOP", "memory", "reads", "writes", "has rows");
     for (Index block = 0; block < std::min<Index>(passes.blocks(), lines_shown); ++block) {
       const strategies::UnitCost unit = planner::unit_cost(passes, job.problem, phase, block);
-      fmt::print("# {:>5}  {:>10}  {:>10.3g}  {:>10}  {:>10}  {:>10}  {}\n", block, passes.rows(block).count(),
-                 1e-9 * strategies::flops_of(job.problem.shape, double(unit.kept), unit.products),
-                 describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
-                 describe_bytes(double(unit.bytes_written)), rows_text(passes.rows(block)));
+      core::print("# {:>5}  {:>10}  {:>10.3g}  {:>10}  {:>10}  {:>10}  {}\n", block, passes.rows(block).count(),
+                  1e-9 * strategies::flops_of(job.problem.shape, double(unit.kept), unit.products),
+                  describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
+                  describe_bytes(double(unit.bytes_written)), rows_text(passes.rows(block)));
     }
   }
 }
@@ -81,8 +85,8 @@ void print_layer(const Job& job) {
   const layer::LayerProblem& problem = *job.layer;
   const int ranks = int(job.partition.size());
   const pattern::Partition partition = layer::partition_of(problem, *job.strategy, ranks);
-  fmt::print("# layer: {}; weights of {} on rank 0. Memory: the whole layer; work and messages: its attention only\n",
-             describe_layer(job), describe_bytes(double(weight_bytes(problem, 0, ranks))));
+  core::print("# layer: {}; weights of {} on rank 0. Memory: the whole layer; work and messages: its attention only\n",
+              describe_layer(job), describe_bytes(double(weight_bytes(problem, 0, ranks))));
   std::vector<layer::MemoryPrediction> memory;  // one for each rank
   for (int p = 0; p < ranks; ++p) memory.push_back(layer::predict_memory(problem, *job.strategy, partition, p));
   const auto print = [&](bool backward) {
@@ -95,8 +99,8 @@ void print_layer(const Job& job) {
   print(false);
   if (job.problem.gradients || job.run.settings.train) print(true);
   if (!job.run.settings.train) return;
-  fmt::print("# training: at most {} of memory, the target included\n",
-             describe_bytes(double(std::ranges::max(memory, {}, &layer::MemoryPrediction::training).training)));
+  core::print("# training: at most {} of memory, the target included\n",
+              describe_bytes(double(std::ranges::max(memory, {}, &layer::MemoryPrediction::training).training)));
 }
 
 constexpr std::size_t steps_shown = 24;  // steps with a line of their own; the line "sum" counts all steps
@@ -137,10 +141,10 @@ class Printer {
 
   void print() const {
     const bool backward = schedule_.sums() != nullptr;
-    fmt::print("# {:>5}  {:<10} {:>16}  {:>7}  {:<20} {:<20}{}\n", "step", "keys of", "rows x stride", "work",
-               "meanwhile receive", "meanwhile send", backward ? " sums received         sums sent" : "");
+    core::print("# {:>5}  {:<10} {:>16}  {:>7}  {:<20} {:<20}{}\n", "step", "keys of", "rows x stride", "work",
+                "meanwhile receive", "meanwhile send", backward ? " sums received         sums sent" : "");
     for (std::size_t i = 0; i < schedule_.rounds().size(); ++i) {
-      if (schedule_.rounds().size() > 1) fmt::print("# pair {} of {}\n", i + 1, schedule_.rounds().size());
+      if (schedule_.rounds().size() > 1) core::print("# pair {} of {}\n", i + 1, schedule_.rounds().size());
       print_round(schedule_.keys().round(i), backward ? &schedule_.sums()->round(i) : nullptr);
     }
   }
@@ -165,21 +169,21 @@ class Printer {
       sent += bytes_of(moved.sent);
       sums_received += bytes_of(added.received);
       sums_sent += bytes_of(added.sent);
-      if (s == steps_shown) fmt::print("# {:>5}  {} more steps\n", "...", steps - s);
+      if (s == steps_shown) core::print("# {:>5}  {} more steps\n", "...", steps - s);
       if (s >= steps_shown) continue;
       print_step(keys, s, s < of_keys);
-      fmt::print("{:<20} {:<20}", transfers_text(moved.received, "from"), transfers_text(moved.sent, "to"));
+      core::print("{:<20} {:<20}", transfers_text(moved.received, "from"), transfers_text(moved.sent, "to"));
       if (sums != nullptr) {
-        fmt::print(" {:<21} {}", transfers_text(added.received, "from"), transfers_text(added.sent, "to"));
+        core::print(" {:<21} {}", transfers_text(added.received, "from"), transfers_text(added.sent, "to"));
       }
-      fmt::print("\n");
+      core::print("\n");
     }
-    fmt::print("# {:>5}  {:<10} {:>16}  {:>6.3g} M  {:<20} {:<20}", "sum", "", "", 1e-6 * work_of(keys.problem()),
-               describe_bytes(double(received)), describe_bytes(double(sent)));
+    core::print("# {:>5}  {:<10} {:>16}  {:>6.3g} M  {:<20} {:<20}", "sum", "", "", 1e-6 * work_of(keys.problem()),
+                describe_bytes(double(received)), describe_bytes(double(sent)));
     if (sums != nullptr) {
-      fmt::print(" {:<21} {}", describe_bytes(double(sums_received)), describe_bytes(double(sums_sent)));
+      core::print(" {:<21} {}", describe_bytes(double(sums_received)), describe_bytes(double(sums_sent)));
     }
-    fmt::print("\n");
+    core::print("\n");
   }
 
   /// Prints a step's number, its keys' owner and rows, and its share of the work in per cent. Some steps move only
@@ -198,8 +202,8 @@ class Printer {
       forms.push_back(rows_text(block.rows, schedule_.problem().shape.kv_heads));
       kept += strategies::kept_between(keys.problem(), keys.queries(rank_, channel), block.rows);
     }
-    fmt::print("# {:>5}  {:<10} {:>16}  {:>5.1f} %  ", s, fmt::format("{}", fmt::join(owners, ", ")),
-               fmt::format("{}", fmt::join(forms, " + ")), 100 * double(kept) / std::max(1.0, all_work()));
+    core::print("# {:>5}  {:<10} {:>16}  {:>5.1f} %  ", s, fmt::format("{}", fmt::join(owners, ", ")),
+                fmt::format("{}", fmt::join(forms, " + ")), 100 * double(kept) / std::max(1.0, all_work()));
   }
 
   const Schedule& schedule_;
@@ -208,21 +212,14 @@ class Printer {
 
 void print_steps(const Job& job, const Schedule& schedule, int rank, std::string_view pass) {
   const strategies::Prediction all = schedule.predict(rank);
-  std::string rows;
-  for (const core::Interval& interval : job.partition[std::size_t(rank)].intervals()) {
-    rows += fmt::format(" [{}, {})", interval.begin, interval.end);
-    if (rows.size() > 60) {  // keeps the line short if a rank has many intervals
-      rows += " ...";
-      break;
-    }
-  }
-  fmt::print("# {}, {}, rank {} of {}, rows{}: memory {}, sends {}, receives {}\n", job.strategy->name(), pass, rank,
-             job.partition.size(), rows.empty() ? " none" : rows, describe_bytes(double(all.memory_bytes)),
-             describe_bytes(double(all.bytes_sent)), describe_bytes(double(all.bytes_received)));
+  core::print("# {}, {}, rank {} of {}, rows {}: memory {}, sends {}, receives {}\n", job.strategy->name(), pass, rank,
+              job.partition.size(), rows_text(job.partition[std::size_t(rank)]),
+              describe_bytes(double(all.memory_bytes)), describe_bytes(double(all.bytes_sent)),
+              describe_bytes(double(all.bytes_received)));
   if (!schedule.has_exchange()) return Printer(schedule, rank).print();
   if (schedule.gathers_queries()) {
     const Schedule& inner = schedule.of_all_queries();
-    fmt::print(
+    core::print(
         "# it gets all {} queries ({} are its own), computes their attention to its own keys, and returns partial "
         "results:\n",
         inner.row_counts(rank).queries, schedule.row_counts(rank).queries);
@@ -232,7 +229,7 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   const Schedule& across = schedule.across(rank);
   const bool backward = across.sums() != nullptr;
   const Index group_bytes = backward ? group.backward_bytes_received() : group.bytes_received();
-  fmt::print(
+  core::print(
       "# it is rank {} of group {} ({} groups): it receives {} from ranks of this group, and computes {} of {} heads "
       "for all rows of the group; ranks in the next lines are groups:\n",
       group.rank(), group.number(), group.rows().size(), describe_bytes(double(group_bytes)),
@@ -245,15 +242,16 @@ void print_block(const Job& job, int block) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
   const strategies::UnitCost unit = passes.cost(0, block);
   const core::Interval rows = passes.rows(block).intervals().front();
-  fmt::print("# stream, forward{}, block {} of {}, rows [{}, {}): memory {}, reads {}, writes {}\n",
-             passes.phases() == 2 ? " and dq" : "", block, passes.blocks(), rows.begin, rows.end,
-             describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
-             describe_bytes(double(unit.bytes_written)));
+  core::print("# stream, forward{}, block {} of {}, rows [{}, {}): memory {}, reads {}, writes {}\n",
+              passes.phases() == 2 ? " and dq" : "", block, passes.blocks(), rows.begin, rows.end,
+              describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
+              describe_bytes(double(unit.bytes_written)));
   Printer(passes.forward(), block).print();
 }
 
 /// For each pass, prints one line for each of the first steps, and one line for the sum of all steps. Does not count
-/// the work of each later step, so that printing the schedule of one rank of 65,536 takes only a second.
+/// the work of each later step. So the schedule of one rank of 65,536 is printed in a second, unless a rank has fewer
+/// rows than the largest dilation.
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_steps(job, *schedule_of(job, pass), rank, name_of(pass));
 }
@@ -262,29 +260,29 @@ void print_schedule(const Job& job, int rank) {
 
 void dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& comm) {
   if (!comm.is_root()) return;
-  fmt::print("# settings, resolved\n{}\n", runfile::resolved_text(job.run.settings));
-  fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
+  core::print("# settings, resolved\n{}\n", runfile::resolved_text(job.run.settings));
+  core::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
   if (job.goes_on) {
-    fmt::print("# an interrupted run is continued: strategy {}, {} {}\n", job.strategy->name(),
-               job.is_streamed() ? Index(job.partition.size()) : job.slice_count(),
-               job.is_streamed() ? "blocks" : "passes");
+    core::print("# an interrupted run is continued: strategy {}, {} {}\n", job.strategy->name(),
+                job.is_streamed() ? Index(job.partition.size()) : job.slice_count(),
+                job.is_streamed() ? "blocks" : "passes");
   }
-  for (const std::string& note : notes_on(job.problem)) fmt::print("# note: {}\n", note);
+  for (const std::string& note : notes_on(job.problem)) core::print("# note: {}\n", note);
   const core::Machine& machine = job.machine;
-  fmt::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank), machine.why_this_memory());
-  if (job.choice) fmt::print("# auto takes {}\n", job.choice->reason);
-  if (const std::string bits = describe_bits(job); !bits.empty()) fmt::print("# bits: {}\n", bits);
+  core::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank), machine.why_this_memory());
+  if (job.choice) core::print("# auto takes {}\n", job.choice->reason);
+  if (const std::string bits = describe_bits(job); !bits.empty()) core::print("# bits: {}\n", bits);
   if (rank && job.layer && job.layer->sharding == layer::Sharding::tensor) {
-    fmt::print("# every rank computes all rows of its heads: the attention moves nothing\n");
+    core::print("# every rank computes all rows of its heads: the attention moves nothing\n");
     return;
   }
   if (job.is_streamed()) return rank ? print_block(job, *rank) : print_blocks(job);
   const Job shown = job.slice_count() > 1 ? job_of_slice(job, 0) : job;
   if (rank) return print_schedule(shown, *rank);
-  if (!job.why_too_large.empty()) fmt::print("# does not fit: {}\n", job.why_too_large);
+  if (!job.why_too_large.empty()) core::print("# does not fit: {}\n", job.why_too_large);
   if (job.layer) return print_layer(job);
   if (job.slice_count() > 1) {
-    fmt::print("# passes over the input: {}; the numbers below are for the first pass\n", describe_passes(job));
+    core::print("# passes over the input: {}; the numbers below are for the first pass\n", describe_passes(job));
   }
   for (const PassKind pass : passes_of(shown.problem)) {
     const auto schedule = schedule_of(shown, pass);

@@ -8,6 +8,7 @@
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/core/head_dim.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/report/progress.hpp"
 #include "annulus/runfile/run_file_checks.hpp"
 #include "annulus/store/generated.hpp"
@@ -135,7 +136,8 @@ std::vector<Option> options_of(Given& given) {
           queries,
           required(whole("--heads", shape.heads, any, "Query heads")),
           whole("--kv-heads", shape.kv_heads, any, "Key/value heads, a divisor of --heads", "--heads"),
-          whole("--head-dim", shape.head_dim, {1, core::most_head_dim}, "Head size, 1 to 576"),
+          whole("--head-dim", shape.head_dim, {1, core::most_head_dim},
+                fmt::format("Head size, 1 to {}", core::most_head_dim)),
           value_dim,
           whole("--batch", shape.batch, any, "Batch entries"),
           storage_type(given.what.type),
@@ -220,16 +222,16 @@ int generate(Given given, const comm::Communicator& comm) {
   if (!comm.is_root()) return 0;
   const core::Shape& s = given.what.shape;
   if (given.layer_width) {
-    fmt::print("{}: x, dy, target for {} x {} rows of {}, weights{} of", given.output, s.batch, s.sequence,
-               *given.layer_width, given.biases ? " and biases" : "");
+    core::print("{}: x, dy, target for {} x {} rows of {}, weights{} of", given.output, s.batch, s.sequence,
+                *given.layer_width, given.biases ? " and biases" : "");
   } else {
-    fmt::print("{}: q, k, v{}{} for {} x {} rows{},", given.output, given.dout ? ", dout" : "",
-               given.dlse ? ", dlse" : "", s.batch, s.sequence,
-               given.what.query_rows() == s.sequence ? "" : fmt::format(" ({} of queries)", given.what.query_rows()));
+    core::print("{}: q, k, v{}{} for {} x {} rows{},", given.output, given.dout ? ", dout" : "",
+                given.dlse ? ", dlse" : "", s.batch, s.sequence,
+                given.what.query_rows() == s.sequence ? "" : fmt::format(" ({} of queries)", given.what.query_rows()));
   }
-  fmt::print(" {} heads ({} K/V) of {}{}, {}, seed {}\n", s.heads, s.kv_heads, s.head_dim,
-             s.has_value_dim() ? fmt::format(" (values of {})", s.value_dim) : "", core::name_of(given.what.type),
-             given.what.seed);
+  core::print(" {} heads ({} K/V) of {}{}, {}, seed {}\n", s.heads, s.kv_heads, s.head_dim,
+              s.has_value_dim() ? fmt::format(" (values of {})", s.value_dim) : "", core::name_of(given.what.type),
+              given.what.seed);
   return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "annulus/core/amx.hpp"
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/report/text.hpp"
@@ -60,7 +61,7 @@ void print_info(const comm::Communicator& comm) {
   const MemoryShare memory = memory_share(comm);
   const comm::WindowRoom windows = comm::window_room();
   if (!comm.is_root()) return;
-  fmt::print("annulus {} ({})\n", annulus::version, annulus::git_commit);
+  core::print("annulus {} ({})\n", annulus::version, annulus::git_commit);
   line("kokkos", fmt::format("{} ({})", core::kokkos_version(), core::kokkos_backends()));
   line("mpi", comm::mpi_library());
   const std::string pmi = slurm_pmi(comm::mpi_library());

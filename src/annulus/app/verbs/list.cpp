@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "annulus/app/verbs/verb.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/layer/weights.hpp"
 #include "annulus/report/text.hpp"
 #include "annulus/strategies/strategy.hpp"
@@ -12,20 +13,20 @@ namespace {
 void line(std::string_view name, std::string_view text) { report::print_line(name, text, 18); }
 
 void print_list() {
-  fmt::print("strategies (distribution.strategy)\n");
+  core::print("strategies (distribution.strategy)\n");
   for (const auto& strategy : strategies::registry()) {
     const std::string reason = strategy->unavailable();
     line(strategy->name(), reason.empty() ? strategy->description() : fmt::format("not with this MPI: {}", reason));
   }
   line("auto", "the cheapest that fits by the cost model (see plan); single below distribution.local_below rows");
-  fmt::print("reproducible (compute.reproducible)\n");
+  core::print("reproducible (compute.reproducible)\n");
   line("true", fmt::format("{}", fmt::join(strategies::reproducible_strategies(false), ", ")));
   line("gradients", fmt::format("{}", fmt::join(strategies::reproducible_strategies(true), ", ")));
-  fmt::print("semantics (attention.semantics)\n");
+  core::print("semantics (attention.semantics)\n");
   for (const auto& entry : pattern::semantics_table) line(entry.name, entry.description);
-  fmt::print("shardings of a layer's weights (layer.sharding)\n");
+  core::print("shardings of a layer's weights (layer.sharding)\n");
   for (const auto& entry : layer::sharding_table) line(entry.name, entry.description);
-  fmt::print("partitions (distribution.partition)\n");
+  core::print("partitions (distribution.partition)\n");
   for (const auto& entry : pattern::partition_table) line(entry.name, entry.description);
   line("auto",
        "contiguous; documents or zigzag if that saves the busiest rank more than 5 % of its work, where every interval "

@@ -4,6 +4,7 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/job.hpp"
 #include "annulus/app/verbs/verb.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/report/text.hpp"
 
 namespace annulus::app {
@@ -40,17 +41,17 @@ std::string passes_text(const Candidate& candidate, double memory_limit) {
 
 void print_candidate(const Candidate& candidate, bool taken, double memory_limit) {
   const std::string partition = candidate.partition ? std::string(pattern::name_of(*candidate.partition)) : "-";
-  fmt::print("{} {:<18} {:<12} ", taken ? '*' : ' ', candidate.strategy->name(), partition);
+  core::print("{} {:<18} {:<12} ", taken ? '*' : ' ', candidate.strategy->name(), partition);
   if (!candidate.cost) {
-    fmt::print("no closed form for this many ranks\n");
+    core::print("not predicted for this many ranks\n");
     return;
   }
   const planner::Cost& cost = *candidate.cost;
   const std::string received = fmt::format("{}{:.1f}", mark(cost.accuracy), cost.received_bytes / (1024 * 1024));
-  fmt::print("{:>10} {:>10} {:>10} {:>11}{} {:>12} {:>9.0f} {:>7.3f}{}\n", seconds_text(cost.seconds),
-             seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
-             describe_bytes(cost.memory_bytes), cost.memory_bytes > memory_limit ? '!' : ' ', received, cost.messages,
-             cost.balance, passes_text(candidate, memory_limit));
+  core::print("{:>10} {:>10} {:>10} {:>11}{} {:>12} {:>9.0f} {:>7.3f}{}\n", seconds_text(cost.seconds),
+              seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
+              describe_bytes(cost.memory_bytes), cost.memory_bytes > memory_limit ? '!' : ' ', received, cost.messages,
+              cost.balance, passes_text(candidate, memory_limit));
 }
 
 void print_plan(const Job& job) {
@@ -60,14 +61,14 @@ void print_plan(const Job& job) {
   const core::Link& between = machine.between_nodes;
   const double rate =
       1 / machine.seconds_per_gflop(job.problem.shape.head_dim, job.problem.type, job.problem.precision);
-  fmt::print("annulus plan {}: {} rank{}\n  {:<10} {}\n  {:<10} {}\n", job.run.name, job.ranks,
-             job.ranks == 1 ? "" : "s", "attention", describe_pattern(job.problem), "tensors", describe_tensors(job));
+  core::print("annulus plan {}: {} rank{}\n  {:<10} {}\n  {:<10} {}\n", job.run.name, job.ranks,
+              job.ranks == 1 ? "" : "s", "attention", describe_pattern(job.problem), "tensors", describe_tensors(job));
   if (job.layer) {
     report::print_line("layer", describe_layer(job));
     report::print_line("",
                        "the table is of the layer's attention alone; `annulus run --dry-run` shows the layer's memory");
   }
-  fmt::print(
+  core::print(
       "  {:<10} {}: {:.1f} GFLOP/s a rank, {} ranks a node, {} a rank{}, links {:.2g} us + {:.2f} GB/s inside, "
       "{:.2g} us + {:.2f} GB/s between nodes, {:.0f} % hidden\n",
       "machine", machine.source, rate, machine.ranks_per_node, describe_bytes(machine.memory_per_rank),
@@ -77,8 +78,8 @@ void print_plan(const Job& job) {
   const bool too_large = std::any_of(choice.candidates.begin(), choice.candidates.end(), [&](const Candidate& one) {
     return one.cost && one.cost->memory_bytes > machine.memory_per_rank;
   });
-  fmt::print("\n  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>9} {:>7}{}\n", "strategy", "partition", "time",
-             "compute", "exposed", "memory", "MiB received", "messages", "balance", too_large ? "  passes" : "");
+  core::print("\n  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>9} {:>7}{}\n", "strategy", "partition", "time",
+              "compute", "exposed", "memory", "MiB received", "messages", "balance", too_large ? "  passes" : "");
   bool estimate = false, bound = false;
   for (std::size_t i = 0; i < choice.candidates.size(); ++i) {
     const Candidate& one = choice.candidates[i];
@@ -86,20 +87,20 @@ void print_plan(const Job& job) {
     estimate = estimate || (one.cost && one.cost->accuracy == pattern::Accuracy::estimate);
     bound = bound || (one.cost && one.cost->accuracy == pattern::Accuracy::bound);
   }
-  fmt::print(
+  core::print(
       "  time: slowest rank{}; exposed: packing and messages that compute does not hide; memory: fullest rank, at "
       "most (!: too much)\n  MiB received and messages: busiest rank, exact{}{}; balance: its work over the mean\n",
       job.problem.gradients ? ", forward and backward pass" : "",
       estimate ? ", ~ estimated from the distinct kinds of ranks" : "", bound ? ", < at most" : "");
   if (too_large)
-    fmt::print("  passes: number of passes over batch entries and heads x memory of one, if one pass is too large\n");
+    core::print("  passes: number of passes over batch entries and heads x memory of one, if one pass is too large\n");
 }
 
 /// Prints the backward pass's part of the times above: one line for each strategy, with its cheapest partition.
 void print_backward(const Job& job) {
-  fmt::print("\n  of these the backward pass, each strategy with its cheapest partition\n");
-  fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>12}\n", "strategy", "partition", "time", "compute",
-             "exposed", "memory", "MiB received", "MiB sent");
+  core::print("\n  of these the backward pass, each strategy with its cheapest partition\n");
+  core::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>12}\n", "strategy", "partition", "time",
+              "compute", "exposed", "memory", "MiB received", "MiB sent");
   for (const auto& strategy : strategies::registry()) {
     const Candidate* cheapest = nullptr;
     for (const Candidate& one : job.choice->candidates) {
@@ -108,11 +109,11 @@ void print_backward(const Job& job) {
     }
     if (cheapest == nullptr) continue;
     const planner::Cost& cost = *cheapest->backward;
-    fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}{} {:>12.1f} {:>12.1f}\n", strategy->name(),
-               cheapest->partition ? pattern::name_of(*cheapest->partition) : "-", seconds_text(cost.seconds),
-               seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
-               describe_bytes(cost.memory_bytes), cost.memory_bytes > job.machine.memory_per_rank ? '!' : ' ',
-               cost.received_bytes / (1024 * 1024), cost.sent_bytes / (1024 * 1024));
+    core::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}{} {:>12.1f} {:>12.1f}\n", strategy->name(),
+                cheapest->partition ? pattern::name_of(*cheapest->partition) : "-", seconds_text(cost.seconds),
+                seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
+                describe_bytes(cost.memory_bytes), cost.memory_bytes > job.machine.memory_per_rank ? '!' : ' ',
+                cost.received_bytes / (1024 * 1024), cost.sent_bytes / (1024 * 1024));
   }
 }
 
@@ -124,12 +125,12 @@ int plan(const Given& given, const comm::Communicator& comm) {
   if (!comm.is_root()) return 0;
   print_plan(job);
   if (job.stream) {
-    fmt::print("  stream: {}, {} read by all ranks at {}/s each, {} written\n", describe_blocks(*job.stream),
-               describe_bytes(job.stream->bytes_read), describe_bytes(job.machine.read_rate),
-               describe_bytes(job.stream->bytes_written));
+    core::print("  stream: {}, {} read by all ranks at {}/s each, {} written\n", describe_blocks(*job.stream),
+                describe_bytes(job.stream->bytes_read), describe_bytes(job.machine.read_rate),
+                describe_bytes(job.stream->bytes_written));
   }
   if (job.problem.gradients) print_backward(job);
-  fmt::print("auto takes {}\n", job.choice->reason);
+  core::print("auto takes {}\n", job.choice->reason);
   return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/layer/predict.hpp"
 #include "annulus/report/measurements.hpp"
@@ -125,8 +126,8 @@ class Training {
   }
   void print_loss(double loss) const {
     if (!comm_.is_root()) return;
-    fmt::print("step {}  loss {:.17g}\n", state_.steps_done(), loss);
-    std::fflush(stdout);
+    core::print("step {}  loss {:.17g}\n", state_.steps_done(), loss);
+    core::flush_stdout();
   }
 
   void step(report::ProgressLine& line) {
@@ -174,7 +175,7 @@ class Training {
     }
   }
 
-  /// Warns once if most numbers of dy = (y - target) / N are too small for float16: its smallest number is 2^-24.
+  /// Warns once if most of the N numbers of dy = (y - target) / N are too small for float16, whose smallest is 2^-24.
   void warn_of_underflow(double loss, report::ProgressLine& line) {
     const core::Shape& s = layer_.problem().attention.shape;
     const Index missing = pattern::count_in_gaps(layer_.problem().attention.documents, {{0, s.sequence}});
@@ -261,7 +262,7 @@ int train(const RunFileArguments& words, const comm::Communicator& comm, const s
   const runfile::Settings& settings = job.run.settings;
   comm::on_root(comm, [&] { store::check_can_be_made(runfile::follow_links(settings.train->checkpoint), true); });
   if (comm.is_root()) {
-    fmt::print("annulus train {}\n", job.run.name);
+    core::print("annulus train {}\n", job.run.name);
     report::print_line("attention", describe_pattern(job.problem));
     report::print_line("tensors", describe_shape(job));
     report::print_line("layer", describe_layer(job));

@@ -28,7 +28,7 @@ struct Option {
   std::vector<std::string> excludes{};  ///< options that must not be combined with this one
 };
 
-// Makes options for each kind of value. `help` is the text of --help. The variable must live as long as the option.
+// Make options for each kind of value. `help` is the text of --help. The variable must live as long as the option.
 Option run_file(std::string& file, const std::string& help = "The run file");
 Option overrides(std::vector<std::string>& settings, const std::string& help);
 Option flag(const std::string& name, bool& variable, const std::string& help);
@@ -52,7 +52,7 @@ Option whole(const std::string& name, Number& variable, runfile::WholeRange rang
   return {name, "N", help, take, shown};
 }
 
-/// Numbers of ranks for which `plan` works.
+/// Numbers of ranks for which `plan` and `run --dry-run` work.
 inline constexpr runfile::WholeRange rank_counts{1, 65536};
 
 /// Says why MPI must know all launched processes. for_work: a process that takes itself for the whole job would compute
@@ -79,14 +79,14 @@ inline constexpr const char* nothing_saved =
 
 // Parts of `plan` and `run` that have source files of their own.
 
-/// `annulus plan --calibrate`: measures kernel rates, links, overlap and copies of this machine with the launched
-/// ranks, which takes some seconds, and writes the machine file. It replaces an existing file only with `overwrite`.
+/// `annulus plan --calibrate`: measures kernels, messages, copies and files on this machine with the launched ranks,
+/// which takes some seconds, and writes the machine file. It replaces an existing file only with `overwrite`.
 /// Collective; returns 0. Throws core::Error.
 int calibrate(const std::string& path, bool overwrite, const comm::Communicator& comm);
 
 struct Job;
-/// `annulus run --dry-run`: prints the resolved settings, then rows, work, memory and traffic of each rank in each
-/// pass. With `rank` it prints that rank's schedule instead, step by step. Computes nothing.
+/// `annulus run --dry-run`: prints the resolved settings, then rows, work, memory and traffic of the first 16 ranks (or
+/// blocks) in each pass. With `rank` it prints that rank's schedule instead, step by step. Computes nothing.
 void dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& comm);
 
 /// All verbs, in the order of the help. Each call returns new options, with no value read yet.

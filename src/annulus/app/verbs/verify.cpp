@@ -2,6 +2,7 @@
 #include "annulus/verify/verify.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/verbs/verb.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/report/progress.hpp"
 #include "annulus/verify/result.hpp"
 
@@ -29,18 +30,18 @@ int verify(const Given& given, const comm::Communicator& comm) {
   line.clear();
   const bool good = findings.good();
   if (comm.is_root()) {
-    fmt::print("{} against {}\n", result.path, findings.scope);
+    core::print("{} against {}\n", result.path, findings.scope);
     std::size_t width = 4;
     for (const verify::Verdict& verdict : findings.verdicts) width = std::max(width, verdict.name.size());
     for (const verify::Verdict& verdict : findings.verdicts) {
       const std::string& where = verdict.deviation.where;
-      fmt::print("  {:<{}}  error {:<9.3g} tolerance {:<9.3g} {}{}\n", verdict.name, width,
-                 verdict.deviation.relative(), verdict.tolerance, verdict.good() ? "ok" : "WRONG",
-                 where.empty() ? "" : ", largest at " + where);
+      core::print("  {:<{}}  error {:<9.3g} tolerance {:<9.3g} {}{}\n", verdict.name, width,
+                  verdict.deviation.relative(), verdict.tolerance, verdict.good() ? "ok" : "WRONG",
+                  where.empty() ? "" : ", largest at " + where);
     }
-    for (const std::string& note : findings.notes) fmt::print("  {}\n", note);
-    fmt::print("  {}  (error: max |difference| / max(1, max |reference|))\n",
-               good ? "within tolerance" : "OUTSIDE TOLERANCE");
+    for (const std::string& note : findings.notes) core::print("  {}\n", note);
+    core::print("  {}  (error: max |difference| / max(1, max |reference|))\n",
+                good ? "within tolerance" : "OUTSIDE TOLERANCE");
   }
   return good ? 0 : int(core::ErrorKind::verification);
 }

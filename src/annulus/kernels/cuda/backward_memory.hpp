@@ -24,7 +24,7 @@ struct BackwardTask {
   int head_dim;
 };
 
-/// What a block keeps in shared memory about its work, so that it does not take registers.
+/// What a block keeps in shared memory about its work, to save registers.
 struct BackwardFacts {
   core::WorkItem item;
   Index batch;

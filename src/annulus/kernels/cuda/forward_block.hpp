@@ -7,10 +7,10 @@
 //                  rows anywhere in global memory (forward_memory.hpp)
 //
 // m is the smallest even integer that is at least the score that raised it. m seldom rises. If it rises for no row of a
-// warp, the warp skips the rescaling of l and O. P is rounded to what the matrix unit multiplies (engines.hpp), and l
-// is the sum of these rounded numbers.
+// row tile, the warp skips the rescaling of this tile's l and O. P is rounded to what the matrix unit multiplies
+// (engines.hpp), and l is the sum of these rounded numbers.
 //
-// If keys are split (key_split.hpp), a block goes through only a part of them, and writes a partial state.
+// If the keys of a team are split (key_split.hpp), a block goes through only a part of them and writes a partial state.
 //
 // ordered: bits are the same however the keys are cut into calls and tiles, if cuts are between granules of 16 comb
 // indices. A tile's keys are weighed and added granule by granule, the last one first. So m, l and O after each
@@ -226,7 +226,7 @@ class ForwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION static Shared stage(Shared first, int tile) {
       return first + Shared(tile % 2) * Memory::stage_bytes;
     }
-    /// The block's number of the query that this lane has as part `part` of row tile r.
+    /// The number in the block of the query that this lane has as part `part` of row tile r.
     KOKKOS_FORCEINLINE_FUNCTION int row_of(int r, int part) const {
       return (lane_.warp * row_tiles + r) * Engine::rows + 8 * part + lane_.group;
     }

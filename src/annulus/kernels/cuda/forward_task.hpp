@@ -24,7 +24,7 @@ struct ForwardTask {
   }
 };
 
-/// What a block keeps in shared memory about its tile of queries and their keys, so that it does not take registers.
+/// What a block keeps in shared memory about its tile of queries and their keys, to save registers.
 /// Keys are met in descending order; tile 0 has the last keys and may not be full.
 struct ForwardFacts {
   core::RowMap keys;

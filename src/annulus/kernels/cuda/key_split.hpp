@@ -1,5 +1,5 @@
-// How a forward launch cuts keys if it has fewer teams than the GPU can run blocks at the same time, for example with
-// few queries and many keys. The keys of a team are then cut into parts. Each part has a block, which writes a partial
+// How a forward launch cuts keys if its teams are fewer than the blocks that the GPU runs at the same time, as with few
+// queries and many keys. The keys of a team are then cut into parts. Each part has a block, which writes a partial
 // state of its own. The partial states are merged in the order of the parts (partial_states.hpp). This is the split-KV
 // of FlashDecoding (Dao et al. 2023). The host decides, with integers only, from the work list and the Room. So the
 // same GPU always cuts, and rounds, in the same way.

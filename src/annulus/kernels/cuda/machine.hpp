@@ -1,4 +1,4 @@
-// The functions that block programs call. To a program, a machine is one thread of a block. There are two machines:
+// The functions that block programs (ForwardBlock, BackwardBlock) call. To them, a machine is one thread of a block:
 //   GpuMachine    kernels/cuda/mma.hpp, the only file with PTX: a thread of a GPU
 //   TwinMachine   tests/kernels/twin.hpp: a fibre on a host, so that fragments, masks, row maps and the order of sums
 //                 are tested without a GPU

@@ -7,7 +7,7 @@
 
 namespace annulus::kernels::cuda {
 
-/// Sum: the type of the State's numbers. The memory is kept from call to call, for "partial states" (kept_lists.hpp).
+/// Sum: the type of the State's numbers. The memory is kept from call to call (kept_lists.hpp).
 template <class Sum>
 class PartialStates {
  public:

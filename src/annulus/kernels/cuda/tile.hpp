@@ -27,8 +27,8 @@ namespace annulus::kernels::cuda {
 inline constexpr int chunk_bytes = 16;
 
 /// How the chunks of a row are permuted.
-///   rows      for ldmatrix; if rows are a multiple of 128 bytes, also number by number, every second of eight rows
-///   numbers   number by number, four successive rows or every second row
+///   rows      for ldmatrix; if rows are a multiple of 128 bytes, also for reads of single numbers in every second row
+///   numbers   for reads of single numbers, in four successive rows or in every second row
 enum class Reading { rows, numbers };
 
 template <int bytes_of_row, Reading reading>
@@ -46,9 +46,9 @@ struct SharedRows {
   KOKKOS_FORCEINLINE_FUNCTION static Shared at(unsigned row, unsigned chunk) {
     return row * bytes_of_row + (chunk ^ swizzle(row)) * chunk_bytes;
   }
-  /// The same for chunk width * group + which (which < width) of row first + row. The compiler must know `group` and
-  /// `first`, and no bit may be 1 both in `first` and in `row`: then swizzle(first + row) = swizzle(first) ^
-  /// swizzle(row). So most of the address is a constant, and the rest takes few registers.
+  /// The same for chunk width * group + which (which < width) of row first + row. No bit may be 1 in both `first` and
+  /// `row`: then swizzle(first + row) = swizzle(first) ^ swizzle(row). So if the compiler knows `group` and `first`,
+  /// most of the address is a constant, and the rest takes few registers.
   template <unsigned width>
   KOKKOS_FORCEINLINE_FUNCTION static Shared at_near(int first, unsigned row, int group, unsigned which) {
     const unsigned chunk = width * unsigned(group), staying = chunk - chunk % period;

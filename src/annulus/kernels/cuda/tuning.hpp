@@ -7,8 +7,8 @@
 //
 //   warps          in a block; each has row_tiles x 16 rows (float64: x 8) of the queries or keys that the block owns
 //   row_tiles      with two, a piece of K or V is multiplied twice after it has been read from shared memory
-//   keys           in a tile; shared memory has two tiles of K and V: this one and the next one, which is being copied
-//   kept_queries   a warp's queries stay in registers; otherwise every tile of keys reads them from shared memory
+//   keys           in a tile (key_sizes: queries); shared memory has two such tiles: this one and the one being copied
+//   kept_queries   a warp's queries stay in registers; otherwise they are read from shared memory for each tile of keys
 #pragma once
 
 namespace annulus::kernels::cuda {
@@ -24,7 +24,7 @@ struct TileSizes {
 /// 16-bit numbers: of 255 registers, O takes row_tiles * columns / 2, S row_tiles * keys / 2, kept queries row_tiles *
 /// columns / 4. D = 128: 128 rows of queries and two stages of 64 keys take 101 KiB, so an H100's multiprocessor has
 /// room for two blocks. D = 256: on an H200, eight warps and 64 keys, in 197 KiB, are 1.17 times as fast as the last
-/// entry, which other GPUs take.
+/// entry, which GPUs with less shared memory take.
 inline constexpr TileSizes sizes_16[] = {{32, 4, 2, 64, true},   {64, 4, 2, 64, true},   {96, 4, 2, 64, false},
                                          {128, 4, 2, 64, false}, {192, 4, 1, 32, false}, {256, 8, 1, 64, false},
                                          {256, 4, 1, 32, false}};

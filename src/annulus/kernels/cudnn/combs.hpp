@@ -35,7 +35,7 @@ struct SegmentRows {
 struct StridedCall {
   Index segments = 1;
   Index groups = 1;  ///< key/value heads
-  Index heads = 1;   ///< query heads that read each of these
+  Index heads = 1;   ///< query heads that read each key/value head
   SegmentRows query;
   SegmentRows key;
   Index head_first = 0;

@@ -12,7 +12,7 @@ namespace annulus::kernels::cudnn {
 /// True if this build can use cuDNN.
 bool is_built();
 
-/// Returns why this process has no cuDNN: the build is without it, or the library was not found. Empty if it has cuDNN.
+/// Returns why this process has no cuDNN: the build is without it, or the library cannot be loaded; otherwise empty.
 std::string why_no_cudnn();
 
 /// The version of cuDNN, for example "9.19.0"; empty if there is no cuDNN.

@@ -48,7 +48,7 @@ struct Weights {
   float old_sums, new_sums;
 };
 
-/// Updates m and l, and writes the factors by which MergeNumbers multiplies the accumulators.
+/// Updates m and l, and writes the factors by which MergeNumbers multiplies the accumulators and out.
 struct MergeSums {
   Places places;
   const float* lse;
@@ -76,7 +76,7 @@ struct MergeSums {
 struct MergeNumbers {
   Places places;
   Index head_dim;
-  core::TensorView out;  ///< data and type; without gaps
+  core::TensorView out;  ///< only data and type are used; no gaps between numbers
   const Weights* weights;
   device::StatePointers<float> state;
 
@@ -109,7 +109,7 @@ struct LseOfNormalizers {
 struct AddGradient {
   Places places;
   Index head_dim;
-  core::TensorView gradient;  ///< data and type; without gaps
+  core::TensorView gradient;  ///< only data and type are used; no gaps between numbers
   core::TensorView sums;      ///< float32
   float unit;
 

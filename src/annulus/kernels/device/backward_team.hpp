@@ -2,19 +2,19 @@
 // give the probabilities P. The team owns a tile of rows of one side of an item (queries or keys), and goes through the
 // rows of the other side ("rows met") tile by tile. X, X' are of owned rows, Y, Y' of rows met:
 //
-//   S = X Y^T      X, Y = Q, K if the team owns queries, K, Q if it owns keys. Q is multiplied by scale log2(e), as in
-//                  the forward pass, so that scores have the same bits
+//   S = X Y^T      X, Y = Q, K if the team owns queries, K, Q if it owns keys. Only here Q is multiplied by scale
+//                  log2(e), as in the forward pass, so that scores have the same bits
 //   W = X' Y'^T    X', Y' = dO, V if the team owns queries, V, dO if it owns keys
 //   P = factor 2^(S - shift), 0 for hidden pairs (normalizer.hpp)  dS = P (output_scale W - delta)
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
-// Statistics need only S and E = 2^(S - shift). A query lists the keys of largest E, a key adds up factor * E per slot.
+// Statistics need S and E = 2^(S - shift): queries list keys of largest E, keys add up factor * E (StatisticViews).
 //
 // Each sum adds one row after another, keys in descending and queries in ascending order. dq continues the sums that it
 // finds in memory. dk and dv first add up a block of queries, then add the block's sum to their own (GradientViews). So
 // bits depend neither on tiles nor on where lists are cut, except those of dk and dv without begun_dk. If heads are not
 // too large, a thread keeps its sums, or a block's terms, in registers from first row to last (tile.hpp). Scores and dS
-// are in registers, too. Scratch memory holds pieces of X or X' and of Y or Y', and P, then dS; for statistics, E.
+// are in registers, too. Scratch memory holds parts of X or X' and of Y or Y', and P, then dS; for statistics, E.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -98,7 +98,7 @@ class BackwardTeam {
 
   /// Sums of the owned rows: dq, or dk and dv.
   struct Sums {
-    typename Tile::Output dq_or_dk[kept + (kept == 0)] = {};  // an array needs at least one number
+    typename Tile::Output dq_or_dk[kept + (kept == 0)] = {};  // an array needs at least one element
     typename Tile::Output dv[owns_queries ? 1 : kept + (kept == 0)] = {};
   };
 
@@ -168,8 +168,8 @@ class BackwardTeam {
     }
     return low;
   }
-  /// is_here: the last row of a tile ends a block. t: that row's comb index. If blocks do not continue in other lists,
-  /// a block is one tile if its terms are in memory, and three tiles if they are in registers.
+  /// is_here: the last row of a tile ends a block. t: that row's comb index if is_in_blocks(), otherwise 0. Without
+  /// is_in_blocks() a block is one tile if its terms are in memory, about three tiles if they are in registers.
   struct EndOfBlock {
     bool is_here;
     Index t;

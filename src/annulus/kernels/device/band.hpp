@@ -49,8 +49,8 @@ struct KeyRange {
   Index end;
 };
 
-/// Rows of a map with comb indices from `first` to `last`. These are often a comb index minus or plus Band::unbounded:
-/// such a limit, beyond all comb indices, has no effect.
+/// Rows of a map with comb indices from `first` to `last`. Either limit is often a comb index minus or plus
+/// Band::unbounded; then it lies beyond all comb indices and has no effect.
 KOKKOS_INLINE_FUNCTION KeyRange rows_between(const DeviceWorkView& work, const core::RowMap& map, Index first,
                                              Index last) {
   constexpr Index beyond = core::Band::unbounded / 2;

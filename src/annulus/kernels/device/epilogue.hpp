@@ -1,5 +1,5 @@
-// The work before and after the two passes, row by row. After the forward pass, running softmax states become out, lse
-// and normalizers. Before the backward pass, delta is computed; after it, sums become gradients.
+// The work before and after the two passes, row by row. After the forward pass, running softmax states become out, lse,
+// entropy and normalizers. Before the backward pass, delta is computed; after it, sums become gradients.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -125,7 +125,7 @@ void launch_finish(const State& state, const Finished& to, double output_scale) 
   });
 }
 
-/// delta = dout.out - dlse, where dlse counts as 0 if it has no data. The vector lanes of a thread share a vector.
+/// delta = dout.out - dlse, where dlse counts as 0 if it has no data. A thread's Kokkos lanes share a vector.
 template <class ExecSpace, class T>
 struct Delta {
   using Policy = Kokkos::TeamPolicy<ExecSpace>;

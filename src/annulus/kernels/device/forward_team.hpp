@@ -8,7 +8,7 @@
 // Keys are added one after another in descending order of t, and powers of two are exact. So bits of results, like
 // those of the host kernel, do not depend on how keys are cut into tiles and calls (State).
 //
-// Scratch memory holds a piece of Q, a piece of K or V, and S. Each thread keeps its blocks of acc (tile.hpp) in
+// Scratch memory holds a part of Q, a part of K or V, and S. Each thread keeps its blocks of acc (tile.hpp) in
 // registers from the item's first key to its last. If a head is too large for that, acc stays in the State's memory,
 // and is read and written once for each tile of keys.
 #pragma once
@@ -113,8 +113,8 @@ class ForwardTeam {
   }
 
  private:
-  // Scratch memory: q, kv, s; m, new_m, shrink, l, score_sum (query rows), part_m (row_parts x query rows); padding,
-  // so that q begins at a multiple of 16 bytes; query_row, query_t (query rows), key_row, key_t (key rows), not_finite.
+  // Scratch memory: own, met, s; m, new_m, shrink, l, score_sum (query rows), part_m (row_parts x query rows); padding,
+  // so own begins at a multiple of 16 bytes; query_row, query_t (query rows), key_row, key_t (key rows), not_finite.
   static constexpr int numbers =
       Tile::own_size + Tile::met_size + Tile::weight_size + (5 + Tuning::row_parts) * Tile::rows + Tile::piece;
   static constexpr int indices = 2 * (Tile::rows + Tile::met) + 1;

@@ -1,5 +1,5 @@
-// Keeps device memory for work lists, partial states, coordinates and cuDNN's results from call to call, because a GPU
-// stops its work for every allocation. Only one thread at a time may call these functions.
+// Keeps device memory for lists (of work, copies), partial states, coordinates and cuDNN's results from call to call,
+// because a GPU stops its work for every allocation. Only one thread at a time may call these functions.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace annulus::kernels::device {
 /// Returns a buffer of `bytes` or more that is not in use: one of an earlier call for this purpose if it is large
 /// enough, otherwise a new one. A buffer is in use as long as the caller has a copy of it.
 core::Buffer kept_memory(const std::string& purpose, core::Index bytes);
-/// The same for a work list.
+/// The same for a list of any kind, such as a work list.
 core::Buffer kept_list(core::Index bytes);
 /// Copies a list's elements into such a buffer; complete on return.
 template <class Element>

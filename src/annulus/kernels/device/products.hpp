@@ -1,4 +1,4 @@
-// The two products of both passes (tile.hpp), as a team computes them: it loads pieces of the operands into scratch
+// The two products of both passes (tile.hpp), as a team computes them: it loads parts of the operands into scratch
 // memory, each thread multiplies its blocks, and sums are in registers, or in memory if they do not fit there.
 #pragma once
 
@@ -49,9 +49,9 @@ struct Products {
   const Member& team;
   int head_dim;
   bool whole_pieces;        ///< what have_whole_pieces() returned for all operands
-  int rows;                 ///< of the tile
-  T* own;                   ///< scratch memory for pieces of owned rows: own_size numbers
-  T* met;                   ///< for pieces of rows of the other side ("rows met"): met_size numbers
+  int rows;                 ///< that the team owns
+  T* own;                   ///< scratch memory for parts of owned rows: own_size numbers
+  T* met;                   ///< for parts of rows of the other side ("rows met"): met_size numbers
   T* weights;               ///< for scores, weights or dS: weight_size numbers
   core::Index* not_finite;  ///< becomes 1 if a number of V is not finite, in a tile with hidden pairs
 

@@ -49,7 +49,7 @@ struct Tile {
   static constexpr int row_stride = depth + piece;   ///< of A and B; more than depth, so rows use different banks
   static constexpr int weight_stride = met + piece;  ///< of S and W
 
-  // Sizes in scratch memory, in numbers of type T: a piece of A, one of B or V, and S or W.
+  // Sizes in scratch memory, in numbers of type T: what is loaded of A, of B or V, and S or W.
   static constexpr int own_size = rows * row_stride;
   static constexpr int met_size = met * row_stride > depth* columns ? met* row_stride : depth* columns;
   static constexpr int weight_size = rows * weight_stride;

@@ -59,7 +59,7 @@ struct TeamTile {
   int count;
 };
 
-/// Returns how many rows all teams of an item own together; with Owner::rows, all teams of one head of the item.
+/// Returns how many rows of one batch entry all teams of an item own together; with Owner::rows, those of one head.
 KOKKOS_INLINE_FUNCTION Index owned_rows(const core::WorkItem& item, Owner owner) {
   if (owner == Owner::keys) return item.key.count;
   return owner == Owner::rows ? item.query.count : item.query.count * item.head_count;

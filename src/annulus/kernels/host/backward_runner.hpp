@@ -86,8 +86,8 @@ class GradientSums {
                const BackwardOperands& operands, const GradientViews& gradients)
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients), rule_(operands.rule) {}
 
-  /// Returns how many comb indices a block of rows has (0: no blocks). If lists are cut only between granules, vector
-  /// code takes each granule as a block, so that every list completes its blocks.
+  /// Returns how many comb indices a block of rows has (0: no blocks). If lists are cut only between granules
+  /// (32 rows), vector code takes each half of a granule as a block, so that every list completes its blocks.
   Index block() const {
     if (is_in_blocks()) return tuning::host_sum_rows;
     return operands_.by_granules && tiles_.key_granule == 1 ? granule : 0;

@@ -8,7 +8,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// Returns where a row of Strips::ds_rows begins if words are pairs. It has 16 bits for each key.
+/// Returns where a row of Strips::ds_rows begins if words are pairs. The row has 16 bits for each key.
 ANNULUS_INLINE std::uint16_t* halves_of_row(const Strips<BFloat16Pair>& strips, int row) {
   void* const first = strips.ds_rows + std::int64_t(row) * kStripStride<BFloat16Pair> / 2;
   return static_cast<std::uint16_t*>(first);
@@ -238,7 +238,7 @@ __attribute__((noinline)) void add_to_queries_seen(const QueryChunk<T>& q, const
 
 template <class T, class Rule>
 ANNULUS_INLINE void add_tiles(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, Rule rule) {
-  const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);
+  const DenormalsAreZero for_pairs(kPerWord<T> > 1);
   const int begin = q.begin[0], end = at_most(q.end[q.rows - 1], k.count);
   for (int tile = (k.count - 1) / kTileKeys * kTileKeys; tile >= 0; tile -= kTileKeys) {
     const int keys = at_most(kTileKeys, k.count - tile);

@@ -122,7 +122,10 @@ __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int
       store(strip + j / kPerWord<T> * kGroupRows<T> + v * n, round_to_words<T>(weight));
       for (int i = 0; i < kPerWord<T>; ++i) {
         sum[v] += weight[i];
-        if constexpr (kEntropy) accumulate(rows.score_sum[v], weight[i], c[j + i][v]);
+        if constexpr (kEntropy) {  // a score that overflowed to -inf has weight 0, and 0 times -inf would be NaN
+          const Vec<Number<T>> score = c[j + i][v];
+          accumulate(rows.score_sum[v], weight[i], score > -Number<T>(__builtin_inf()) ? score : Vec<Number<T>>{});
+        }
       }
     }
   }

@@ -1,4 +1,4 @@
-// Converts vectors of T (float, double) from and to storage: double, float, half, bfloat16. Rounds to nearest even.
+// Converts vectors of float or double from and to storage types. Rounds to nearest even; double to 16 bits via float.
 #pragma once
 
 #include "annulus/kernels/host/simd.hpp"
@@ -6,8 +6,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-// These functions convert N 16-bit numbers at once, by the machine's own instruction if it has one for this width,
-// otherwise by integer arithmetic. core/storage.hpp explains why this arithmetic is right.
+// widen() and narrow() convert N 16-bit numbers at once. For half they use the machine's own instruction if it has one
+// for N numbers, otherwise arithmetic that core/storage.hpp explains.
 template <int N>
 using Words = Pack<std::uint32_t, N>;
 template <int N>

@@ -332,7 +332,7 @@ void add_strip(const Strip<T>& strip, const T* keys, const T* values, int stride
 
 template <class T, bool kEntropy, class Rule>
 ANNULUS_INLINE void add_strips(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores, Rule rule) {
-  const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);
+  const DenormalsAreZero for_pairs(kPerWord<T> > 1);
   const int depth = row_words<T>(panels.head_dim);
   for (std::int64_t row = 0; row < panels.rows; row += kGroupRows<T>) {
     const int rows = panels.rows - row < kGroupRows<T> ? int(panels.rows - row) : kGroupRows<T>;

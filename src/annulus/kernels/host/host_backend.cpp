@@ -31,7 +31,7 @@ template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set) {
   const auto usable = usable_instruction_sets();
   core::require(std::find(usable.begin(), usable.end(), set) != usable.end(),
-                [&] { return fmt::format("this processor or build has no {} tiles", name_of(set)); });
+                [&] { return fmt::format("no code for {} in this build, or not on this processor", name_of(set)); });
   set = core::vectors_beside(set);
 #if defined(ANNULUS_HAS_X86_TILES)
   if (set == InstructionSet::avx512_bf16)
@@ -44,14 +44,14 @@ const TileFunctions<T>& tiles_of(InstructionSet set) {
 
 const std::vector<MatrixUnit>& usable_matrix_units() {
   static const std::vector<MatrixUnit> usable = [] {
-    std::vector<MatrixUnit> units{{amx_baseline::tiles, "baseline"}};
+    std::vector<MatrixUnit> units{{amx_baseline::tiles, InstructionSet::baseline, "baseline"}};
 #if defined(ANNULUS_HAS_X86_TILES)
     const InstructionSet vectors = core::vectors_beside(InstructionSet::amx);
-    if (vectors >= InstructionSet::avx2) units.push_back({amx_avx2::tiles, "avx2"});
-    if (vectors >= InstructionSet::avx512) units.push_back({amx_avx512::tiles, "avx512"});
+    if (vectors >= InstructionSet::avx2) units.push_back({amx_avx2::tiles, InstructionSet::avx2, "avx2"});
+    if (vectors >= InstructionSet::avx512) units.push_back({amx_avx512::tiles, InstructionSet::avx512, "avx512"});
 #endif
 #if defined(ANNULUS_HAS_AMX_TILES)
-    if (core::has_amx()) units.push_back({amx::tiles, "amx"});
+    if (core::has_amx()) units.push_back({amx::tiles, InstructionSet::amx, "amx"});
 #endif
     return units;
   }();
@@ -60,8 +60,7 @@ const std::vector<MatrixUnit>& usable_matrix_units() {
 
 const MatrixUnit& matrix_unit(InstructionSet set) {
   const std::vector<MatrixUnit>& units = usable_matrix_units();
-  const bool by_vectors = set != InstructionSet::amx && units.back().name == "amx";
-  return by_vectors ? units[units.size() - 2] : units.back();
+  return *std::find_if(units.rbegin(), units.rend(), [&](const MatrixUnit& unit) { return unit.set <= set; });
 }
 
 std::string_view why_not_matrix(const core::Shape& shape) {

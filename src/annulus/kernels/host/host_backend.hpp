@@ -25,11 +25,12 @@ const TileFunctions<T>& tiles_of(InstructionSet set);
 /// The functions of one unit that can compute the matrix products of the set amx: the processor's matrix unit, or
 /// vector instructions that give the same bits.
 struct MatrixUnit : MatrixTiles {
+  InstructionSet set;
   std::string_view name;  ///< "amx", "avx512", "avx2", "baseline"
 };
 /// Returns the units that this machine can use, slowest first. All give the same bits.
 const std::vector<MatrixUnit>& usable_matrix_units();
-/// Returns the fastest unit for the set amx. For other sets, returns the fastest unit that uses vectors.
+/// Returns the fastest unit that uses no instructions beyond `set`.
 const MatrixUnit& matrix_unit(InstructionSet set);
 
 /// Returns why a call with these arguments uses vectors even in the set amx, for example "the entropy is asked for".

@@ -94,8 +94,8 @@ struct Loop {
   int flop = 2 * 12 * lanes;  // per round
   long rounds = 1000000;
 };
-/// Returns the loop for a set and a precision. If the set has no instruction for pairs of bfloat16,
-/// returns the loop for float, because kernels then use two multiply-adds of floats for each pair.
+/// Returns the loop for a set and a precision. For products of bfloat16 this is the loop for float if the set has no
+/// instruction for pairs, because kernels then use two multiply-adds of floats for each pair.
 Loop loop_of(InstructionSet set, core::Precision precision) {
   const bool wide = precision == core::Precision::float64;
 #if defined(ANNULUS_HAS_AMX_TILES)

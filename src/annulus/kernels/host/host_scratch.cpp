@@ -20,13 +20,12 @@ Scratch::~Scratch() { free(); }
 void Scratch::start(core::Index bytes) {
   used_ = 0;
   if (bytes <= size_) return;
+  release();  // first, because the two blocks together might not fit
   const auto whole = std::size_t(core::in_huge_pages(bytes));
-  auto* larger = static_cast<std::byte*>(::operator new(whole, std::align_val_t(alignment(bytes)), std::nothrow));
-  if (!larger) core::fail(core::ErrorKind::failure, "not enough memory for {}: {} bytes for a thread", purpose, bytes);
-  core::ask_for_huge_pages(larger, core::Index(whole));
-  free();
-  core::memory_ledger().add(purpose, bytes - size_);
-  memory_ = larger;
+  memory_ = static_cast<std::byte*>(::operator new(whole, std::align_val_t(alignment(bytes)), std::nothrow));
+  if (!memory_) core::fail(core::ErrorKind::failure, "not enough memory for {}: {} bytes for a thread", purpose, bytes);
+  core::ask_for_huge_pages(memory_, core::Index(whole));
+  core::memory_ledger().add(purpose, bytes);
   size_ = bytes;
 }
 

@@ -21,7 +21,7 @@ Index item_cost(const WorkItem& item) {
   return std::min(all / 2, rows * std::clamp<Index>(width, 0, item.key.count)) + 1;
 }
 
-/// Calls add(batch, index of the item, rows_for, tasks) for every batch entry and item; it appends to `tasks`. Returns
+/// Calls add(batch, item's index, rows_for, tasks), which appends to `tasks`, for every batch entry and item. Returns
 /// the tasks, the most costly first. rows_for(all, least, most) returns how many of an item's `all` rows (or keys) a
 /// task should have, so that every thread gets several tasks.
 template <class AnyTask, class Add>

@@ -3,8 +3,8 @@
 // threads. Parts make more tasks. Each part has a softmax state for each query row, and merge_states() merges the
 // states of a row (split-KV of FlashDecoding, Dao et al. 2023).
 //
-// Example: rows 0 ... 63 of one head, keys 0 ... 19,999, 4 parts. Row i of part p is row 64 p + i of the parts' states
-// and of a copy of q; part 0 sees the keys 15,000 ... 19,999, part 3 the keys 0 ... 4,999.
+// Example: rows 0 ... 63 of one head, keys 0 ... 39,999, 4 parts. Row i of part p is row 64 p + i of the parts' states
+// and of a copy of q; part 0 sees the keys 30,000 ... 39,999, part 3 the keys 0 ... 9,999.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@
 
 namespace annulus::kernels::host {
 
-/// See key_parts() of attention.hpp. Returns enough parts to give every thread of a large node a task, but not so many
-/// that a part has few keys or that all parts together take much memory.
+/// See key_parts() of attention.hpp. Returns 1 if more than a quarter of a large node's threads have a task already;
+/// otherwise enough parts for all of them, but not so many that parts have few keys, or together take much memory.
 core::Index key_parts(const core::Shape& shape, core::Index rows);
 /// Returns into how many parts to cut the keys of a list's items: at most `most`, and fewer if parts of the item with
 /// the most keys would be short.

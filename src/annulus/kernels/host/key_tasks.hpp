@@ -156,7 +156,7 @@ class KeyTasks {
     return walk.next().t;
   }
 
-  /// Sets q.begin and q.end: which of the task's keys each row of a chunk sees. Returns false if no row sees any.
+  /// Sets q.begin and q.end: which of the task's keys each row of a chunk sees. If it returns false, no row sees any.
   bool load_ranges(const BackwardTask& task, const ChunkRows& rows, BandKeys& visible, ScoreRows<T>& q) const {
     const Index count = rows.count;
     q.rows = int(core::ceil_div(count, Index(tiles_.backward_row_step)) * tiles_.backward_row_step);

@@ -7,8 +7,8 @@
 // m is set kHeadroom above the score that raised it. The weights so far are then at most 2^(bias - 16), and later
 // weights at most 2^bias. So with bias = 0, the sum of 65,536 equal weights times the largest values is still finite.
 //
-// Small weights must be exact, too: a key of weight 2^-126 relative to m must be kept, because the values of keys with
-// larger weights may be 0. So the exponent bias multiplies weights by 2^bias; see State::exponent_bias.
+// In float, weights below 2^-126 become 0, and m decides which keys have such weights. These keys matter if the values
+// of all other keys are 0. So the exponent bias multiplies weights by 2^bias; see reproducible_exponent_bias.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -49,8 +49,8 @@ ANNULUS_INLINE void rescale(T* numbers, Vec<T> step) {
 /// Raises m of the rows whose largest score `most` is above m, or below m by less than half of the headroom, and brings
 /// their sums and accumulators to the new scale. So rows whose scores grow key after key (ALiBi: keys after the query
 /// come nearer to it in descending order) get a new m together. If m rose only when a score is above it, m of some row
-/// would rise in nearly every strip: with a slope of 0.01 (base 2), m of one row rises once in 17 strips, but a query
-/// block has 48 rows.
+/// would rise in nearly every strip: with a slope of 0.01 (base 2), m of one row rises once in 17 strips, but a group
+/// has 48 rows.
 template <class T>
 void raise_maxima(const RunningRows<T>& rows, const T* most) {
   alignas(kVectorBytes) T lower[kLanes<T>];

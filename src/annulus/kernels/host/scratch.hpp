@@ -33,7 +33,7 @@ class Scratch {
   template <class T>
   T* take(core::Index count) {
     T* taken = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + used_);
-    used_ += whole_lines<T>(count) * core::Index(sizeof(T));
+    used_ += core::ceil_div(count * core::Index(sizeof(T)), cache_line) * cache_line;
     return taken;
   }
   /// Returns `count`, rounded up so that this many numbers of T fill whole cache lines.

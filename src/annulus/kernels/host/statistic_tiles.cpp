@@ -73,7 +73,7 @@ ANNULUS_INLINE void admit_large(const StatisticSums<T>& sums, int row, int key, 
 template <class T, class Rule>
 ANNULUS_INLINE void add_tiles(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<Number<T>>& sums,
                               Rule rule) {
-  const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);
+  const DenormalsAreZero for_pairs(kPerWord<T> > 1);
   alignas(kVectorBytes) Number<T> p[kRowBlock * kStripStride<T>];
   const int begin = q.begin[0], end = at_most(q.end[q.rows - 1], k.count);
   for (int tile = 0; tile < k.count; tile += kTileKeys) {

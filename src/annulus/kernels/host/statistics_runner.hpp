@@ -154,8 +154,8 @@ class ProbabilitySums {
  private:
   bool is_ruled() const { return rule_.is_there(); }
 
-  /// Returns list number `at`, which belongs to row x of the document and to query head `head`. Writes to `picked` the
-  /// rows that the pairs pick around x.
+  /// Returns list number `at`, which belongs to row x of the document and to query head `head`. If there are several
+  /// pairs, writes to `picked` the rows that each pair picks around x, if x is one of them.
   ListedRow<N> listed_row(Index at, Index head, Index x, PickedRows* picked) const {
     const Index size = statistics_.top_keys;
     int pairs = operands_.pairs == 1 ? 1 : 0;

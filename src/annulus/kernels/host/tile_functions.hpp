@@ -51,7 +51,7 @@ struct QueryPanels {
   int head_dim;
   int value_dim;                                // columns of acc and of values
   Number<T> exponent_bias;                      // weights are 2^(score - m + exponent_bias)
-  Number<T> score_factor;                       // scale * log2(e), for sums over D in precision bfloat16
+  Number<T> score_factor;                       // scale * log2(e); in precision bfloat16 tiles multiply q.k by it
   const RuledPairs<Number<T>>* rule = nullptr;  // for all rows and the keys of the tile; only for add_ruled_tile
 };
 
@@ -138,7 +138,7 @@ struct TileFunctions {
   /// G * strip_keys numbers. Entry [1] is for panels with a score_sum.
   void (*add_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
   /// Does the same for scores that have a cap or a bias (RuledPairs). add_chunks and add_statistics have such variants,
-  /// too. Tables of matrix units have none.
+  /// too. Tables of matrix units have none of these, no add_statistics and no add_tile[1].
   void (*add_ruled_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
   /// Backward: adds the terms of the two chunks' (row, key) pairs. A row's dq takes keys one after another in
   /// descending order. A key's dk and dv take rows in ascending order.

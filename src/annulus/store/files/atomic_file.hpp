@@ -2,9 +2,9 @@
 // beside the final one, flushes it to disk, and then renames it. It also flushes and renames NAME.part (part_file.hpp).
 //
 // The temporary file is always new, never an existing file or a link, and its name cannot be guessed. Before a
-// process opens the file, writes text to it or renames it, the process checks that the name still leads to the same
-// inode, and throws if not. A process that ends early removes the file (core/unfinished_files.hpp). If the process was
-// killed, the next process that makes the same file removes the temporary file (process_name.hpp).
+// process writes text to the file or renames it, the process checks that the name still leads to the same inode, and
+// throws if not. A process that ends early removes the file (core/unfinished_files.hpp). If the process was killed, the
+// next process that makes the same file on this machine removes the temporary file (process_name.hpp).
 #pragma once
 
 #include <optional>
@@ -46,7 +46,7 @@ class AtomicFile {
   enum class Unnamed { gets_another_name, stays };
 
   /// Makes an empty temporary file beside `file`, or, if `file` is a link, beside the file to which it leads. Removes
-  /// the temporary files of dead processes. Throws Error(failure), or as check_can_be_made().
+  /// the temporary files that dead processes have left for this file. Throws Error(failure), or as check_can_be_made().
   AtomicFile(const std::string& file, bool overwrite);
   /// For the existing file `made`: publish() renames it to `file`, a path without links. Throws Error(failure).
   AtomicFile(const std::string& file, bool overwrite, const std::string& made, Unnamed unnamed);
@@ -58,9 +58,9 @@ class AtomicFile {
   void write(const std::string& text);
 
   /// Flushes the file to disk and gives it its final name. If the file replaces another file, it takes that file's
-  /// permissions. Throws Error(failure), for example if another file has got the name meanwhile and must not be
-  /// replaced. The new file is then kept as NAME.kept.<random>, or (Unnamed::stays) under its present name; the error
-  /// says where.
+  /// owner, group and permissions, as far as this process may set them. Throws Error(failure), for example if another
+  /// file has got the name meanwhile and must not be replaced. The new file is then kept as NAME.kept.<random>, or
+  /// (Unnamed::stays) under its present name; the error says where.
   void publish();
 
  private:

@@ -38,7 +38,7 @@ class Descriptor {
 bool has_locks(const Descriptor& file);
 
 /// Locks byte `byte` of a file: no other process on any machine, and no other descriptor in this process, can lock it.
-/// The lock ends with this object or with its process.
+/// The lock ends with this object, when the file is closed, or with the process.
 class ByteLock {
  public:
   /// Waits until it gets the lock. Throws Error(failure) if the file system does not support locks.

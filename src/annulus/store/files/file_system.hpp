@@ -30,7 +30,7 @@ void check_free_space(const std::string& file, core::Index bytes);
 /// limit causes an error now, and not after hours of computing. Throws Error(failure) with the file's name.
 void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 
-/// Makes a file `bytes` longer by writing zeros, so that the space is reserved on every file system.
+/// Makes a file `bytes` longer by writing zeros, because some file systems cannot reserve space. Throws Error(failure).
 void extend(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 
 /// Reads `count` bytes at `offset`, or fewer if the file ends. Returns how many were read, or -1 and sets errno.

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -16,7 +17,7 @@
 #include <set>
 #include <sstream>
 
-#include "annulus/core/print_to_stderr.hpp"
+#include "annulus/core/print.hpp"
 
 namespace annulus::store {
 namespace {
@@ -66,9 +67,9 @@ void warn_once(const std::string& path) {
   struct stat about {};
   if (lstat(path.c_str(), &about) != 0 || !said.insert(path).second) return;  // gone, or warned about before
   core::print_to_stderr(
-      "annulus: warning: {}: {} bytes, written {:.0f} minutes ago by a process of another machine or container; "
-      "remove it if nothing there makes this file any more\n",
-      path, about.st_size, double(std::time(nullptr) - about.st_mtime) / 60);
+      "annulus: warning: {}: {} bytes, written {:.0f} minutes ago by a process of another machine or container, or "
+      "from before a reboot; remove it if nothing there makes this file any more\n",
+      path, about.st_size, std::max(0.0, double(std::time(nullptr) - about.st_mtime) / 60));
 }
 
 }  // namespace

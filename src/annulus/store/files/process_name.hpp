@@ -15,7 +15,7 @@ namespace annulus::store {
 std::string this_process();
 
 /// Says whether a process, given by its name from this_process(), still runs. elsewhere: not known, because that
-/// process is on another machine or in another container.
+/// process is on another machine, in another container, or from before a reboot.
 enum class ProcessState { alive, dead, elsewhere };
 /// Empty for a text that names no process.
 std::optional<ProcessState> process_state(const std::string& process);
@@ -27,7 +27,7 @@ std::string random_digits();
 std::string temporary_name(const std::string& file);
 
 /// Removes temporary files of `file` that dead processes of this machine left. Warns on stderr, once for each temporary
-/// file from another machine or container, and prints that file's size and age. Call it on one rank.
+/// file of a process that is `elsewhere`, and prints that file's size and age. Call it on one rank.
 void remove_leftovers(const std::string& file);
 
 /// A time in UTC. `format` is a format of strftime(): "%Y-%m-%d %H:%M:%S".

@@ -74,9 +74,8 @@ std::vector<std::string> read_fixed(hid_t attribute, hid_t type, std::size_t cou
 
 /// The last part of an object's name: "sequence" for /group/sequence; "" if it has no name.
 std::string last_name(hid_t object) {
-  char name[256] = "";
-  if (H5Iget_name(object, name, sizeof name) <= 0) return "";
-  const std::string path = name;
+  std::string path(std::size_t(std::max<ssize_t>(0, H5Iget_name(object, nullptr, 0))), '\0');
+  H5Iget_name(object, path.data(), path.size() + 1);
   return path.substr(path.rfind('/') + 1);
 }
 
@@ -115,6 +114,7 @@ std::vector<std::string> scale_names_of(hid_t dataset) {
   const TypeId element(check_hdf5(H5Tget_super(found.type), "attribute {}", name));
   if (H5Tequal(element, H5T_STD_REF_OBJ) <= 0) return {};
   std::vector<VariableList> lists(found.count(dataset, name));
+  if (lists.empty()) return {};
   check_hdf5(comm::blocking("H5Aread", H5Aread, found.id, found.type, lists.data()), "reading {}",
              name_of(dataset, name));
   std::vector<std::string> names;

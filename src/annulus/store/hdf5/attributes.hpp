@@ -11,7 +11,7 @@
 namespace annulus::store {
 
 /// Reads the texts in an attribute: one text or an array, of fixed or variable length, because h5py, netCDF and HDF5's
-/// own tools write different kinds. Empty if there is no such attribute, or if it holds no text.
+/// own tools write different kinds. Empty if there is no such attribute, or no text in it. Throws Error(failure).
 std::vector<std::string> texts_of(hid_t object, const std::string& attribute);
 
 /// Reads the numbers in an attribute: one number or an array, of any numeric type. Empty if there is no such attribute.
@@ -28,6 +28,9 @@ void add_attribute(hid_t object, const std::string& attribute, hid_t type, hid_t
 void add_text(hid_t object, const std::string& attribute, const std::string& text);
 
 // dimension_scales.cpp
+
+/// The words of a text of axis names: "batch", "sequence" for "batch sequence".
+std::vector<std::string> words_of(const std::string& text);
 
 /// A dataset, its extents and the names of its axes, such as (1, 1024, 12, 32) and "batch sequence head dim".
 struct NamedAxes {

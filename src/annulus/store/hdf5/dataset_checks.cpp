@@ -22,7 +22,8 @@ using core::Interval;
 template <class Number>
 void refuse_missing(hid_t dataset, const std::string& where, const std::vector<Number>& numbers) {
   for (const MissingValue& missing : missing_values_of(dataset, where)) {
-    const auto found = std::find(numbers.begin(), numbers.end(), Number(missing.value));
+    const auto is_missing = [&](Number number) { return double(number) == missing.value; };  // never, if that is NaN
+    const auto found = std::find_if(numbers.begin(), numbers.end(), is_missing);
     if (found == numbers.end()) continue;
     fail(ErrorKind::failure, "{} holds {} as its number {}, {}", where, *found, found - numbers.begin(),
          NonFinite{0, 0, missing.attribute}.expected());
@@ -123,7 +124,7 @@ std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::
   return ranges;
 }
 
-/// Returns which rows exist: first row, end, first row, end ..., a pair for each document or batch entry.
+/// Returns which rows exist: first row, end, first row, end ...; a pair for each entry or document, or {0, S}.
 std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfile::InputSettings& input,
                                const core::Shape& shape) {
   if (input.lengths) return read_lengths(file, path, *input.lengths, shape.batch, shape.sequence);

@@ -116,7 +116,8 @@ std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::stri
     }
     if (!place || (block > 0 && has_blocks(datasets) && !has_link(open_alone(*place, false), dataset))) return false;
     const Source source(*place, dataset);
-    found.emplace(source, block > 0);
+    bool& may_lack = found.emplace(source, true).first->second;
+    may_lack = may_lack && block > 0;
     return std::exchange(before, source) != source;  // the same source again: there is no last block
   };
   for (std::size_t i = 0; i < count; ++i) {
@@ -145,10 +146,10 @@ struct Search {
   const std::string& path;
   std::set<std::string>& others;
   bool counts_gaps = false;
-  bool may_be_unread = false;                      ///< described_gaps()
+  bool may_be_unread = false;                      ///< passed to described_gaps()
   std::vector<std::string> gaps{};                 ///< with counts_gaps: what described_gaps() has returned
   std::map<Source, std::set<Source>> made_of{};    ///< what each virtual dataset is made of
-  std::vector<std::pair<Source, bool>> waiting{};  ///< sources to look at, with the bool of sources_of()
+  std::vector<std::pair<Source, bool>> waiting{};  ///< sources to look at, and whether each may be missing
 
   void note(const std::string& file) {
     if (!is_same(file, path)) others.insert(file);

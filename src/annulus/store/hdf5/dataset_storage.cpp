@@ -45,12 +45,11 @@ std::optional<double> fill_value_of(hid_t creation, const std::string& where) {
 
 #if H5_VERSION_GE(1, 10, 6)  // earlier versions cannot count chunks, or unite selections
 
-/// The product of the extents.
 hsize_t product(const std::vector<hsize_t>& extents) {
   return std::accumulate(extents.begin(), extents.end(), hsize_t(1), std::multiplies<>());
 }
 
-/// The numbers of a virtual dataset for which it names a source.
+/// How many numbers of a virtual dataset have a source. Returns the number of all if a source is for single points.
 hsize_t mapped_numbers(hid_t creation, const std::vector<hsize_t>& extents, const std::string& where) {
   const std::vector<hsize_t> zeros(extents.size()), ones(extents.size(), 1);
   std::size_t count = 0;
@@ -60,7 +59,7 @@ hsize_t mapped_numbers(hid_t creation, const std::vector<hsize_t>& extents, cons
     SpaceId one(check_hdf5(H5Pget_virtual_vspace(creation, i), "{}", where));
     const H5S_sel_type type = H5Sget_select_type(one);
     if (type == H5S_SEL_ALL || type == H5S_SEL_POINTS) return product(extents);  // HDF5 cannot unite points
-    if (hsize_t(H5Sget_select_npoints(one)) == H5S_UNLIMITED) {  // takes the part of it that is inside the extents
+    if (hsize_t(H5Sget_select_npoints(one)) == H5S_UNLIMITED) {  // takes the part of the selection inside the extents
       std::vector<hsize_t> start(zeros), stride(zeros), blocks(zeros), block(zeros);
       check_hdf5(H5Sget_regular_hyperslab(one, start.data(), stride.data(), blocks.data(), block.data()), "{}", where);
       one = SpaceId(check_hdf5(H5Screate_simple(int(extents.size()), extents.data(), nullptr), "{}", where));
@@ -72,7 +71,7 @@ hsize_t mapped_numbers(hid_t creation, const std::vector<hsize_t>& extents, cons
     if (H5Sget_select_type(one) != H5S_SEL_HYPERSLABS) continue;  // nothing of it is inside
     parts.push_back(std::move(one));
   }
-  for (std::size_t step = 1; step < parts.size(); step *= 2) {  // in pairs: one by one, 10,000 parts take seconds
+  for (std::size_t step = 1; step < parts.size(); step *= 2) {  // unites pairs: one by one, 10,000 parts take seconds
     for (std::size_t i = 0; i + step < parts.size(); i += 2 * step) {
       check_hdf5(H5Smodify_select(parts[i], H5S_SELECT_OR, parts[i + step]), "{}", where);
     }

@@ -15,18 +15,18 @@ namespace annulus::store {
 void refuse_packed(hid_t dataset, const std::string& where);
 
 /// Throws Error(failure) if no number was ever written: HDF5 would return zeros, which look like computed numbers.
-/// `where` names the dataset.
+/// `where` names the dataset. Compact, virtual and externally stored datasets are not checked.
 void refuse_unwritten(hid_t dataset, const std::string& where);
 
 /// Describes the chunks of a dataset that were never written, or the numbers of a virtual dataset that have no source:
-/// "SUBJECT lacks 2 of its 8 chunks (never written): HDF5 reads them as 0". Empty if there are none. Throws
-/// Error(failure) with this text if HDF5 reads them as another number than 0, unless `may_be_unread`: they may belong
-/// to rows that do not exist. `where` names the dataset. Call it when the file is looked at first: counting a million
-/// chunks takes time.
+/// "SUBJECT lacks 2 of its 8 chunks (never written): HDF5 reads them as 0". Empty if there are none, or before HDF5
+/// 1.10.6. Throws Error(failure) with this text if HDF5 does not read them as 0, unless `may_be_unread`: they may
+/// belong to rows that do not exist. `where` names the dataset. Call it when the file is looked at first: counting a
+/// million chunks takes time.
 std::string described_gaps(hid_t dataset, const std::string& where, const std::string& subject, bool may_be_unread);
 
 /// Returns the byte of the file `path` at which the dataset's numbers begin. Returns DatasetInfo::by_hdf5 if the
-/// numbers are not contiguous, differ from their form in memory, or are in another file. `where` names the dataset.
+/// numbers are not contiguous, are not little-endian, or are in another file. `where` names the dataset.
 /// Throws Error(failure) if the numbers are packed, or if none was ever written.
 Index offset_of(hid_t dataset, const std::string& path, const std::string& where, NumberType type);
 
@@ -66,7 +66,7 @@ std::set<std::string> plugins_of(hid_t dataset);
 
 /// Throws Error(failure), "WHERE cannot be read; ...", if a missing filter makes the first number unreadable. (A chunk
 /// that a filter could not make smaller is stored without the filter, so some datasets can be read although a filter is
-/// missing.) Local.
+/// missing.) Not collective.
 void check_filters(hid_t dataset, const std::string& where);
 
 }  // namespace annulus::store

@@ -26,13 +26,6 @@ struct Scale {
   std::vector<Attachment> attachments;
 };
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
 /// The group in a dataset's path: "backward/" for "backward/kept", "" for "kept".
 std::string group_of(const std::string& dataset) { return dataset.substr(0, dataset.rfind('/') + 1); }
 
@@ -78,6 +71,13 @@ void attach(hid_t parent, const std::string& dataset, std::vector<hobj_ref_t> sc
 }
 
 }  // namespace
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
 
 void add_dimension_scales(hid_t parent, const std::vector<NamedAxes>& datasets) {
   std::map<std::string, Scale> scales;  // sorted by name, so that files with the same datasets are equal

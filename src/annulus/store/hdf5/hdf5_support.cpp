@@ -66,11 +66,11 @@ herr_t take_innermost(unsigned, const H5E_error2_t* error, void* text) {
   return 1;
 }
 
-/// Properties for opening a file with locks. On file systems without locks (some parallel ones), the file is opened
-/// without locks.
+/// Properties for opening a file with locks, or without on file systems that have none (some parallel ones). Before
+/// version 1.10.7, and in 1.12.0, HDF5 itself decides whether it locks.
 PropertyId alone_access() {
   PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
-#if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
   check_hdf5(H5Pset_file_locking(access, true, true), "HDF5 file locking");
 #endif
   return access;
@@ -92,18 +92,6 @@ PropertyId alone_access() {
 }
 
 constexpr std::size_t most_links = 10000;  // a limit is needed, because in a damaged file the list may be endless
-
-/// The names of the links in the top group, at most `most_links` of them.
-std::vector<std::string> links_in(hid_t file) {
-  std::vector<std::string> names;
-  const auto add = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
-    auto& list = *static_cast<std::vector<std::string>*>(to);
-    list.push_back(std::string("/") + name);
-    return list.size() < most_links ? 0 : 1;  // 1 ends the iteration
-  };
-  comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
-  return names;
-}
 
 /// "nothing", "/q, /k", or the first 12 and ", ..." if there are more. Leaves out empty dimension scales.
 std::string first_of(const std::vector<std::string>& links, hid_t file) {
@@ -238,9 +226,21 @@ FileId create_alone(const std::string& path, Index large, Index step) {
                            "{}: cannot be made", path));
 }
 
+std::vector<std::string> links_in(hid_t file, const std::string& path) {
+  std::vector<std::string> names;
+  const auto add = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
+    auto& list = *static_cast<std::vector<std::string>*>(to);
+    list.push_back(std::string("/") + name);
+    return list.size() < most_links ? 0 : 1;  // 1 ends the iteration
+  };
+  check_hdf5(comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names),
+             "{}: listing its datasets failed", path);
+  return names;
+}
+
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by) {
   if (!exists(file, name)) {
-    const std::vector<std::string> links = links_in(file);
+    const std::vector<std::string> links = links_in(file, path);
     const std::string from_root = name.starts_with('/') ? name : '/' + name;
     const std::string ending = asked_by.empty() ? "" : "; " + asked_by;
     if (std::find(links.begin(), links.end(), from_root) != links.end()) {
@@ -281,6 +281,15 @@ DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t 
   return DatasetId(check_hdf5(
       comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), type, space, links, creation, H5P_DEFAULT),
       "dataset {}", name));
+}
+
+void add_text_dataset(hid_t parent, const std::string& name, const std::string& text) {
+  const TypeId type = text_type();
+  const SpaceId scalar(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
+  const DatasetId dataset = make_dataset(parent, name, type, scalar);
+  const char* words = text.c_str();
+  check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &words), "writing {}",
+             name);
 }
 
 GroupId make_group(hid_t parent, const std::string& name) {

@@ -1,5 +1,5 @@
 // HDF5 ids that close themselves, and errors that contain HDF5's reason.
-// Include this file only in .cpp files of store and report.
+// Include this file only in .cpp files of store and report, and in the headers of this folder.
 #pragma once
 
 #include <hdf5.h>
@@ -69,7 +69,7 @@ using AttributeId = Hdf5Id<H5Aclose>;
 using ObjectId = Hdf5Id<H5Oclose>;
 
 /// HDF5's type for numbers in a file (little-endian), and in memory (the machine's byte order). For 16-bit floats the
-/// two types differ only in byte order, so HDF5 copies their bits and never rounds.
+/// two types differ at most in byte order, so HDF5 copies their bits and never rounds.
 TypeId file_type(NumberType type);
 TypeId memory_type(NumberType type);
 /// The storage type that equals an HDF5 type, in either byte order; empty for any other type.
@@ -101,6 +101,9 @@ herr_t refuse_special_files(const char* parent, const char* group, const char* f
 /// The properties for following links: HDF5 calls refuse_special_files() for every external link.
 PropertyId link_access();
 
+/// The paths ("/q") of the links in a file's top group, at most 10,000 of them. Throws Error(failure).
+std::vector<std::string> links_in(hid_t file, const std::string& path);
+
 /// Opens a dataset. Throws Error(failure) with file and dataset if it is missing or not a dataset. If it is missing,
 /// the message ends with `asked_by`: what needs the dataset, and how to get it.
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by = "");
@@ -110,6 +113,8 @@ PropertyId creation_of(hid_t dataset, const std::string& where);
 
 /// Makes a dataset without times and fill values, so that its bytes depend only on the numbers that are written.
 DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space);
+/// Adds a dataset that holds one text.
+void add_text_dataset(hid_t parent, const std::string& name, const std::string& text);
 
 GroupId make_group(hid_t parent, const std::string& name);
 

@@ -1,5 +1,5 @@
-// Adds up dK and dV. Sums for a rank's own keys stay on this rank; sums for other keys go to the rank that owns these
-// keys.
+// Adds up dK and dV, or what keys receive (enum Sums). Sums for a rank's own keys stay on this rank; those for other
+// keys go to the rank that owns these keys.
 #pragma once
 
 #include "annulus/strategies/backward_computation.hpp"
@@ -21,7 +21,7 @@ class SumRound {
 
 class GradientSink;
 
-/// All rounds of a backward pass, for all ranks.
+/// All rounds of a pass that makes sums, for all ranks.
 class SumPlan {
  public:
   virtual ~SumPlan() = default;

@@ -12,7 +12,7 @@ class HopSumRound final : public SumRound {
  public:
   explicit HopSumRound(const HopRound& keys) : keys_(keys) {}
 
-  std::size_t steps(int rank) const override;  // one more than keys have: the last step only returns sums
+  std::size_t steps(int rank) const override;  // with hops, one more than keys have: the last step only returns sums
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 

@@ -42,7 +42,7 @@ class OrderedSlice {
 
 /// Bytes of the buffers for a slice's sums.
 struct OrderedBytes {
-  Index incoming = 0;  ///< sums for the step's rows, and after them sums that return to the own rows
+  Index incoming = 0;  ///< sums for the step's rows, and behind them sums that return to the own rows
   Index block = 0;     ///< sums for the step's rows in the form of the K/V block, if they travel in another form
   Index outgoing = 0;  ///< sums that are sent
 

@@ -10,9 +10,9 @@
 // adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1.
 // Worked example: 12 rows on 3 ranks: key row 5 on rank 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 //
-// A rank can start on a block of keys only when the rank below it is done with that block. So the rows of every rank
-// are divided into two slices: the sums for one slice travel while the kernel works on the other. The slice with the
-// higher rows comes first, because dq adds keys in descending order.
+// A rank can start on a block of keys only when the rank below it is done with that block. So if messages overlap with
+// work, every rank's rows are divided into two slices: the sums for one slice travel while the kernel works on the
+// other. The slice with the higher rows comes first, because dq adds keys in descending order.
 //
 // With zigzag (causal only) the rows of a document go up through the ranks and back down. Each rank then has two parts,
 // and keys and sums go from part to part instead of from rank to rank. Part v gets the keys of parts v - 1, v - 2, ...,

@@ -21,7 +21,7 @@ std::vector<core::Interval> intervals_of(const pattern::Partition& partition) {
 
 void CollectiveKeys::begin(std::size_t round) {
   round_ = &plan_.round(round);
-  if (block_.held > 0) return;  // gathered before the first round
+  if (block_.held > 0) return;  // the first round has gathered already
   const Problem& problem = context_.problem;
   const Index n = problem.shape.sequence, own = context_.rows().count(), row = problem.kv_row_bytes();
   all_ = core::Buffer("gathered kv", problem.kv_block_bytes(n));
@@ -40,7 +40,7 @@ void CollectiveKeys::begin(std::size_t round) {
 
 void GatheredKeys::begin(std::size_t round) {
   round_ = &plan_.round(round);
-  if (blocks_.empty()) start_gathering();  // before the first round
+  if (blocks_.empty()) start_gathering();  // in the first round
 }
 
 void GatheredKeys::start_gathering() {

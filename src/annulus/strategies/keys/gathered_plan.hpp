@@ -47,7 +47,7 @@ class GatheredPlan final : public KeyPlan {
 
   const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
-  /// Bytes on the rank with the most rows. It gathers the fewest rows, but its own rows take more memory than it saves.
+  /// Bytes on the rank with the most rows. This rank gathers the fewest rows, but in all it needs the most memory.
   Room room(const LargestMessages&) const override {
     return {rounds_[0].gathered_bytes(most_rows(rounds_[0].partition()))};
   }

@@ -14,7 +14,7 @@ class HopChannel {
   HopChannel(const HopRound& round, std::size_t channel, int rank, void* kv);
 
   bool has(std::size_t h) const { return round_.has(rank_, channel_, h); }
-  /// Returns the block of step s, which must be the current step; nullptr if there is none.
+  /// Returns the block of step s, which must be the current step or step 0; nullptr if there is no such block.
   const KeyBlock* block(std::size_t s) const;
 
   /// Collects the rows that hop h sends, if they cannot be sent from the receive buffer.

@@ -95,7 +95,7 @@ std::vector<Index> HopRound::buffer_bytes(int rank) const {
 namespace {
 
 /// Returns the parts of a partition if keys and sums must go in order and the rows of the ranks are not in order;
-/// otherwise empty. With blocking messages it is empty, too, because two parts of one rank would wait for each other.
+/// otherwise empty. Also empty with blocking messages, because two parts of one rank would wait for each other.
 std::optional<pattern::Partition> parts_of(const Problem& problem, const pattern::Partition& partition, HopMode mode) {
   if (!problem.reproducible || mode != HopMode::overlapped) return std::nullopt;
   std::optional<pattern::Partition> parts = ordered_parts(problem, partition);

@@ -10,7 +10,7 @@
 
 namespace annulus::strategies {
 
-/// One direction of hops; each direction has a channel of its own.
+/// One direction of hops. A direction has a channel of its own or, if rows travel in slices, one for each slice.
 struct Direction {
   pattern::From from = pattern::From::neighbours;
   int sign = 1;                                                   ///< 1: rows go upwards, from rank to rank + 1

@@ -61,8 +61,8 @@ class KeySource {
   virtual std::size_t hop(std::size_t s) const = 0;
   virtual std::string scope(std::size_t s) const = 0;
 
-  /// Returns the block of step s in a channel, which is valid from complete(s - 1) to complete(s); nullptr if there is
-  /// none.
+  /// Returns the block of step s in a channel, or nullptr if there is none. The block is valid from complete(s - 1) to
+  /// complete(s), that of step 0 to the end of the round.
   virtual const KeyBlock* block(std::size_t s, std::size_t channel) const = 0;
 
   /// The queries that the kernel computes with this block.
@@ -80,7 +80,7 @@ class KeySource {
   virtual void close() {}
 };
 
-/// The base class of all sources. Unless they override it, steps come in a fixed order, and queries are the rank's own.
+/// The base class of all sources. By default steps come in a fixed order, and queries are the rank's own.
 template <class Round>
 class SourceOf : public KeySource {
  public:

@@ -9,7 +9,6 @@ WindowKeys::WindowKeys(const PassContext& context, const WindowPlan& plan)
 }
 
 void WindowKeys::begin(std::size_t round) {
-  finish();
   begin_round(plan_.round(round));
   const pattern::Hops& hops = round_->all();
   for (int h = 0; h < hops.count(context_.rank()); ++h) {

@@ -15,8 +15,8 @@ PackedRows window_rows(const Problem& problem, const pattern::StoredRows& rows) 
 }
 
 // fill_window() and add_window() copy one part after another (K or V of a batch entry, or both: Problem::kv_parts())
-// through a buffer. Usually this does not raise the peak of memory, because the buffer is freed before the running
-// softmaxes and results, which need more memory, are made. See opening_may_be_peak() in schedule.cpp.
+// through a buffer. In a forward pass this usually does not raise the peak of memory: the buffer is freed before the
+// running softmaxes and results, which need more memory, are made. See opening_may_be_peak() in schedule.cpp.
 void fill_window(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& own, comm::Window& window) {
   if (window.bytes() == 0) return;
   const PackedRows all = window_rows(problem, rows);

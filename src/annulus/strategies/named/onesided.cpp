@@ -1,4 +1,4 @@
-// onesided: every rank exposes its K and V once; each rank reads the rows that it needs directly from the other ranks'
+// onesided: in a pass every rank exposes its K and V, and reads the rows that it needs directly from the other ranks'
 // memory. While the kernel works on one owner's rows, those of the next two owners are being read. In the backward pass
 // a rank adds its sums to sums in the owners' memory. No rank sends messages, so no rank waits until another has
 // computed. Ranks wait for each other only when windows are filled and freed, and when owners read the finished sums.

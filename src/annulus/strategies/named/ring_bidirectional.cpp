@@ -11,7 +11,7 @@ const std::vector<Direction> both_ways{
     {.sign = -1, .reach = [](int ranks) { return (ranks - 1) / 2; }},
 };
 
-std::string why_not(const Problem&, int) { return "keys after a row arrive in ascending order, not in descending"; }
+std::string why_not(const Problem&, int) { return "keys arrive from both directions, not in descending order"; }
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // stream: keys are read from the input file. So memory holds only one block of rows and what this block reads, however
-// many rows there are. Blocks read rows from other blocks by the rule by which ranks of `rotation` receive rows from
-// other ranks. No messages travel, no rank waits for another, and an interrupted run keeps its finished blocks.
+// many rows there are. Blocks read rows from other blocks as ranks of `rotation` receive rows from other ranks. No
+// messages travel. Inside a phase (block_passes.hpp) no rank waits for another. A stopped run keeps finished blocks.
 #include "annulus/strategies/keys/stream_plan.hpp"
 #include "annulus/strategies/named/named.hpp"
 

@@ -1,7 +1,7 @@
-// Reads the query rows of other blocks that see a block's keys: the mirror image of keys/read_round.hpp. Key row y of
-// a comb of N rows adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1 (gradients/ordered_sums.hpp). So it adds
-// the queries of its own block from y on, then those of later blocks, then those of earlier blocks from block 0 on, and
-// finally the queries of its own block before y.
+// Reads the query rows of other blocks that see a block's keys: the mirror image of keys/read_round.hpp. In a
+// reproducible problem key row y adds the queries of its own block from y on, then those of later blocks, then those of
+// earlier blocks from block 0 on, and finally those of its own block before y (gradients/ordered_sums.hpp). In other
+// problems it adds all queries of its own block first.
 //
 // Worked example: 12 rows in 3 blocks: key row 5 in block 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 #pragma once
@@ -24,8 +24,8 @@ class QueryRound final : public ReadRound {
   /// queries has more rows than the own block, this includes the bytes by which the kernels' panels grow.
   std::vector<Index> buffer_bytes(int block) const override;
 
-  /// The rows that a hop brings, ascending. A row that any head needs is read with all heads, which are next to one
-  /// another in the file. If at least a quarter of the rows from first to last are needed, all of them are read.
+  /// The rows that a hop brings, ascending. A row that any head needs is read with all heads. If at least a quarter of
+  /// the rows from first to last (in one interval of the owner) are needed, all of them are read.
   static pattern::StoredRows rows_of(const pattern::PackedRows& picked);
   bool has_dlse() const { return dlse_; }
 

@@ -264,8 +264,9 @@ class Recorder:
 
 
 def _in_yaml(path):
-    """The path as YAML text, quoted if a character may mean something in YAML. (JSON is YAML.)"""
-    return str(path) if re.fullmatch(r"[\w./-]+", str(path)) else json.dumps(str(path), ensure_ascii=False)
+    """The path as YAML text, quoted if a character may mean something in YAML. (JSON is YAML.) A file may be called none."""
+    text = str(path) if re.search("[./]", str(path)) else f"./{path}"
+    return text if re.fullmatch(r"[\w./-]+", text) else json.dumps(text, ensure_ascii=False)
 
 
 def _as_autocast(*given):

@@ -14,7 +14,7 @@ def note(path, specs):
 def _tensor(path, name, dataset):
     where = f"{path}: dataset {name}"
 
-    @functools.cache  # before the first piece, and only for tensors that are wanted
+    @functools.cache  # runs once, before the first piece, and only for tensors that are wanted
     def check():
         with hdf5.understood(path):
             hdf5.check_written(dataset, where)

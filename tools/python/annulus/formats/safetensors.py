@@ -29,7 +29,7 @@ def note(path, specs):
 
 
 def _header(path):
-    """(header, position of the numbers). Raises ValueError or KeyError for files of another kind."""
+    """(header, position of the numbers). Raises ValueError for files of another kind."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(HEADER_MOST, os.path.getsize(path) - 8):

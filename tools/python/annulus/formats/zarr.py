@@ -48,7 +48,7 @@ def _tensor(path, name, array):
     axes = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
     axes = tuple(axis or "" for axis in axes) if axes and any(axes) else None
 
-    @functools.cache  # before the first piece
+    @functools.cache  # runs once, before the first piece
     def check():
         packing.refuse_packed(where, attributes)
         total, lacks = _chunks_and_lacks(path, array)

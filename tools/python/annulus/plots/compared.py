@@ -14,8 +14,8 @@ BARS_MOST = 24  # for each problem
 def strategies(table):
     """Strategies side by side, fastest first: time with its spread and the share spent waiting, and peak memory.
 
-    Each problem (rows, and other keys in which cases differ) has its own pair of panels; if there are more than six,
-    the largest problems are shown. If a strategy has several cases on the same number of ranks, the fastest is shown.
+    Each problem (rows, and other keys in which cases differ) has its own pair of panels; the six largest problems are
+    shown. If a strategy has several cases on the same number of ranks, the fastest is shown; at most 24 in a panel.
     """
     found = problems(known(table, "attention_seconds_median"))
     shown = [(label, _fastest(cases)) for label, cases in found[-PROBLEMS_MOST:]]

@@ -37,8 +37,8 @@ def problems(table):
 
 
 def varied_keys(table):
-    """Keys of the run file that have several values; without the rows and the keys in HOW. Where a key's value is not
-    known, it is no other value."""
+    """Keys of the run file that have several values; without the rows and the keys in HOW. A missing value does not
+    count as another value."""
     return [name for name in table if "." in name and name != "input.generate.sequence"
             and not name.startswith(HOW) and table[name].dropna().map(_plain).nunique() > 1]
 

@@ -11,7 +11,7 @@ RANKS_SHOWN = 64
 
 @arguments.checked(result=arguments.dataset, backward=arguments.flag)
 def timeline(result, backward=False):
-    """For each rank, how long each hop took: waiting for the messages of the hop, then computing.
+    """For each of the first 64 ranks, how long each hop took: waiting for the messages of the hop, then computing.
 
     A result has durations, not times of day. So hops are drawn end to end, from the moment when all ranks started
     together.

@@ -53,7 +53,7 @@ def figure(width=8.0, height=5.0):
 
 
 def wrapped(text, most):
-    """The text in lines of at most this many characters, and how wide they are at most, in inches."""
+    """The text in lines of at most `most` characters (20 if `most` is less), and their largest width, in inches."""
     lines = textwrap.wrap(text, max(most, 20)) or [""]
     return "\n".join(lines), CHARACTER * max(map(len, lines))
 

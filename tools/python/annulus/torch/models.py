@@ -95,7 +95,7 @@ def _meant(module, query, key, mask, dropout, is_causal, sliding_window, more, s
 
 
 def _without_padding(there):
-    """None; with comm no mask may hide tokens. The numbers of compiled code are not known."""
+    """Returns None; raises if a mask hides tokens, or may hide tokens, because a compiled mask has no numbers yet."""
     if there is not None and (torch.compiler.is_compiling() or not there.all()):
         raise AnnulusError("attention_mask has padding, or the compiled model has a mask, and comm is given, expected "
                            "texts without padding")

@@ -4,7 +4,7 @@
     annulus::attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink, lengths) -> (dq, dk, dv, dsink)
 
 q is (B, Sq, H, D), k is (B, S, Hkv, D), v is (B, S, Hkv, Dv) and out (B, Sq, H, Dv), or in the order of `axes` in the
-settings. Gradients have the same order. lse is (B, Sq, H). sink is (H) or None; without sink, dsink is (0). The
+settings. Gradients and lse (B, Sq, H) have the same order. sink is (H) or None; without sink, dsink is (0). The
 backward pass needs normalizers (B, Sq, H, 2); without `keep` they are (B, Sq, H, 0). `settings` is a text that
 encoded() makes, because operators take no objects. Example:
 {"causal": true, "segments": [128, [3, 0, 0]], "dilations": [1, 8], "comm": "world"}; a window is [left, right, first].

@@ -18,7 +18,7 @@ struct Block {
   const BFloat16Pair *keys, *values;               // [2 tiles of keys][depth tile][part][16 keys][16 words]
   const BFloat16Pair *queries, *dout;              // [part][word][32 rows]
   const BFloat16Pair *added_queries, *added_dout;  // [column tile][part][16 words of two rows][16 columns]
-  BFloat16Pair* kept_ds;  // [part][2 halves of rows][16 words of keys][16 rows]; one part: see index_of_row()
+  BFloat16Pair* kept_ds;  // [part][2 halves of rows][16 words of two keys][16 rows]; one part: rows by index_of_row()
   const float *shift, *delta, *factors;  // [32 rows]
   const int *begin, *end;                // [32 rows] a row sees the task's keys begin ... end - 1
   int key, row;                          // numbers of the first key in the task and of the first row in the chunk

@@ -11,7 +11,7 @@ constexpr int padded_columns(int head_dim) { return depth_tiles(head_dim) * kPro
 
 /// Packs rows of K (or V) as first operands of S^T (or dP^T); see pack_keys().
 inline void pack_key_panels(const void* const* rows, std::int64_t count, int head_dim, float, BFloat16Pair* to) {
-  pack_keys(rows, int(count), head_dim, to);
+  pack_keys<kProductDepth>(rows, int(count), head_dim, to);
 }
 
 /// Packs K as first operand of dQ^T: [key / 32][column tile][16 columns][16 words of two keys]. Returns whether all

@@ -16,15 +16,13 @@ struct BlockMemory {
   /// [2 tiles of keys][16 keys][32 rows]
   alignas(64) std::uint16_t p[kBlockKeys * kStepRows];
   alignas(64) std::uint16_t ds[kBlockKeys * kStepRows];
-  /// dK and dV of the block's keys, summed over the chunk's rows: [column tile][2 tiles of keys][16 keys][16 columns].
-  /// They are added to the sums of all chunks after the chunk's last row, which keeps the digits of small terms.
+  /// dK and dV of the block's keys: [column tile][2 tiles of keys][16 keys][16 columns]; see Blocks::enter_keys().
   alignas(64) float dk[kBlockKeys * kMaxMatrixDim];
   alignas(64) float dv[kBlockKeys * kMaxMatrixDim];
 };
 
-/// Returns 2^x for x that is NaN or at most slightly above 0. The relative error of 1e-4 is small compared with the
-/// rounding to bfloat16. floor(x) goes into the exponent; results below 2^-126 become 0, because denormal numbers are
-/// flushed to zero.
+/// Returns 2^x; NaN stays NaN. The relative error of 1e-4 is small compared with the rounding to bfloat16. floor(x)
+/// goes into the exponent; results below 2^-126 become 0, because denormal numbers are flushed to zero.
 ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
   Floats whole;
   const Floats r = fraction_of(x, whole);
@@ -124,7 +122,7 @@ __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& 
       times<4>([&]<int i>() ANNULUS_INLINE_MEMBER {
         tiles.template load<i % 2>((i < 2 ? memory.dv : memory.dk) + (d * 2 + i % 2) * kTileWords);
         tiles.template multiply<i % 2, 4 + i, 2 + i / 2>();
-        // A store that waits for its product would fill the scheduler, so it comes after the next product.
+        // A store that waits for its product would fill the processor's scheduler, so it comes after the next product.
         if constexpr (i > 0) {
           tiles.template store<1 - i % 2>((i < 3 ? memory.dv : memory.dk) + (d * 2 + 1 - i % 2) * kTileWords);
         } else if constexpr (d > 0) {

@@ -56,8 +56,8 @@ void ChunkWork::make_first(const Block& b) {
 float half_of(Pair word, int half) { return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u); }
 float wide(std::uint16_t bits) { return bits_as<float>(std::uint32_t(bits) << 16); }
 
-/// Adds block b to dV and dK if dout or Q is not finite. Leaves out keys that a row does not see, because 0 times
-/// infinity is NaN.
+/// For chunks in which dout or Q is not finite: adds block b to dV and dK, without the keys that a row does not see,
+/// because 0 times infinity is NaN.
 void ChunkWork::add_keys_seen(const Block& b) {
   for (int key = 0; key < kBlockKeys; ++key) {
     const auto seen = [&](int row) { return b.begin[row] <= b.key + key && b.key + key < b.end[row]; };
@@ -75,7 +75,7 @@ void ChunkWork::add_keys_seen(const Block& b) {
   }
 }
 
-/// Adds 32 keys to dQ^T of 32 rows if K is not finite: leaves out keys that a row does not see.
+/// For tasks in which K is not finite: adds 32 keys to dQ^T of 32 rows, without the keys that a row does not see.
 void ChunkWork::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
   const Pair *const ds = blocks_.kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;

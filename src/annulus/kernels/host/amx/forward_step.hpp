@@ -30,9 +30,9 @@ struct Ones {
 constexpr Ones kOnes;
 
 /// The address at which the tile in register 1 must still be stored. With more than two depth tiles (kTwoLate), the
-/// tile in register 0 must also be stored, directly before this address. Such tiles are stored while the next product
-/// runs, because a store that waits for its product would fill the processor's scheduler, and no later instruction
-/// could start.
+/// tile in register 0 must also be stored, kTileWords numbers before this address. Such tiles are stored while the next
+/// product runs, because a store that waits for its product would fill the processor's scheduler, and no later
+/// instruction could start.
 struct LateStore {
   float* to;
   long stride;
@@ -101,8 +101,8 @@ ANNULUS_INLINE void weigh_beside(StepMemory& memory, Weigher& weigher) {
   times<end - begin>([&]<int u>() ANNULUS_INLINE_MEMBER { weigh_pair<begin + u>(memory, weigher); });
 }
 
-/// Does three things at once, interleaved in the source. It adds step `before`, whose weights are in memory, to O^T. It
-/// replaces these weights by those of `now`, made from the scores in memory. It replaces these scores by those of
+/// Does three things at once, interleaved in the source. It adds step `before`, whose weights are in memory, to O^T
+/// and l. It replaces these weights by those of `now`, made from the scores in memory, and these scores by those of
 /// `next`. Matrix unit and vectors work at the same time; in a step neither waits for the other. Products at D = 64:
 ///   0 ... 19   O^T and l, (4 tiles of columns + l) x 2 halves of rows x 2 products
 ///   20 ... 35  S^T, 4 tiles of keys x 2 halves x 2 depth tiles; weights of 32 pairs of keys are made beside all 36

@@ -89,7 +89,7 @@ void TileWork::run() {
   add_step_plainly(tiles_, *before, columns_, memory_.weights);
 }
 
-/// Adds the values of a step if some are not finite. Leaves out keys that a row does not see, row by row, because their
+/// For tiles with infinite or NaN values: adds a step's values to O^T, without the keys that a row does not see: their
 /// weight 0 times infinity is NaN. The chains of multiply-adds are those of the matrix unit (tile_registers.hpp).
 void TileWork::add_seen(const Step& step) const {
   const auto half_of = [](Pair word, int half) {
@@ -174,7 +174,7 @@ consteval TileFunctions<Pair> table_of() {
   table.forward_depth_step = kTileRows;
   table.column_step = kTileRows;
   table.pack_queries[bfloat16] = pack_side_by_side<Pair, BFloat16Bits, kStepRows, kTileRows>;
-  table.pack_rows[bfloat16] = pack_keys;
+  table.pack_rows[bfloat16] = pack_keys<kStepKeys>;
   table.pack_values[bfloat16] = pack_value_tiles;
   table.load_columns = load_columns<float, kStepRows, kTileRows>;
   table.store_columns = store_columns<float, kStepRows, kTileRows>;

@@ -9,13 +9,13 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Returns how many tiles the words of a row take, which is how many products make a score: one for 32 numbers.
+/// Returns how many tiles the words of a row take: one for each 32 numbers. A tile of scores takes as many products.
 constexpr int depth_tiles(int head_dim) { return (head_dim + kProductDepth - 1) / kProductDepth; }
 /// Returns how many tiles of 16 columns the values have.
 constexpr int column_tiles(int head_dim) { return (head_dim + kTileRows - 1) / kTileRows; }
 
-/// pack_keys() packs keys as first operands of S^T: [key / 16][depth tile][16 keys][16 words]; zero beyond head_dim,
-/// and after the last key up to a multiple of kStepKeys. pack_key_row() packs one key.
+/// pack_keys() packs keys as first operands of S^T = K Q^T: [key / 16][depth tile][16 keys][16 words]; zero beyond
+/// head_dim, and after the last key up to a multiple of kMultiple keys. pack_key_row() packs one key.
 ANNULUS_INLINE void pack_key_row(const BFloat16Bits* row, int head_dim, BFloat16Pair* to) {
   constexpr int n = kLanes<float>;
   const int depth = depth_tiles(head_dim);
@@ -23,11 +23,12 @@ ANNULUS_INLINE void pack_key_row(const BFloat16Bits* row, int head_dim, BFloat16
     for (int w = 0; w < kTileRows; w += n)
       store(to + k * kTileWords + w, load_words<BFloat16Pair>(row, k * kTileRows + w, head_dim));
 }
-inline void pack_keys(const void* const* rows, int count, int head_dim, BFloat16Pair* keys) {
+template <int kMultiple>
+void pack_keys(const void* const* rows, int count, int head_dim, BFloat16Pair* keys) {
   constexpr int ahead = 8;
   static constexpr BFloat16Bits none[kMaxMatrixDim] = {};
   const int depth = depth_tiles(head_dim);
-  for (int i = 0; i < round_up(count, kStepKeys); ++i) {
+  for (int i = 0; i < round_up(count, kMultiple); ++i) {
     if (i + ahead < count) prefetch_rows<BFloat16Bits>(rows + i + ahead, 1, head_dim);
     const auto* const row = i < count ? static_cast<const BFloat16Bits*>(rows[i]) : none;
     pack_key_row(row, head_dim, keys + i / kTileRows * depth * kTileWords + i % kTileRows * kTileRows);
@@ -55,8 +56,8 @@ ANNULUS_INLINE void pack_columns(const void* const* rows, int d, int head_dim, F
     }
 }
 
-/// Packs values as first operands of O^T: [step][column tile][2 products][16 columns][16 words of two keys]; zero
-/// beyond head_dim, and after the last key up to a whole step. Returns whether all numbers are finite.
+/// Packs values as first operands of O^T += V^T P^T: [step][column tile][2 products][16 columns][16 words of two keys];
+/// zero beyond head_dim, and after the last key up to a whole step. Returns whether all numbers are finite.
 inline bool pack_value_tiles(const void* const* rows, int count, int head_dim, int /*capacity*/, BFloat16Pair* values) {
   static constexpr BFloat16Bits none[kMaxMatrixDim] = {};
   FiniteCheck<BFloat16Pair> finite;

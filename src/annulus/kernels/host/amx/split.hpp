@@ -1,17 +1,17 @@
 // Splits numbers of float32 (or float16) into two or three numbers of bfloat16, their parts, for the matrix unit.
 //
 // x = x0 + x1 + ...: x0 is x rounded to bfloat16, x1 is the rest rounded to bfloat16, and so on. Three parts hold all
-// 24 bits of a float32, two parts all 11 bits of a float16. A product of two numbers is the sum of the products of part
-// i of one and part j of the other with i + j < parts, the smallest products first: three products for two parts, six
-// for three parts. All products that are left out are together below about 2^-16 (two parts) or 2^-23 (three parts) of
-// the whole product.
+// 24 bits of a float32, two parts all 11 bits of a float16 or the upper 16 bits of a float32. A product of two numbers
+// is the sum of the products of part i of one and part j of the other with i + j < parts, the smallest products first:
+// three products for two parts, six for three parts. All products that are left out are together below about 2^-16 (two
+// parts) or 2^-23 (three parts) of the whole product.
 #pragma once
 
 #include "annulus/kernels/host/amx/pack_tiles.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Returns x rounded to bfloat16, ties away from zero. The result is infinite or NaN for |x| near the largest number.
+/// Returns x rounded to bfloat16, ties away from zero. The result is infinite for |x| >= 0x1.ffp127.
 ANNULUS_INLINE Floats upper_part(Floats x) {
   return bits_as<Floats>((bits_as<Vec<std::uint32_t>>(x) + 0x8000u) & 0xffff0000u);
 }
@@ -61,7 +61,7 @@ ANNULUS_INLINE void store_parts(std::uint16_t* to, Floats first, Floats second) 
 
 /// Returns 2^(x - shift) with float's precision; shift is an integer. The fraction is taken from x itself, so if the
 /// shift rises by k, the result changes by the exact factor 2^-k (rule K of online_softmax.hpp). `power` becomes a
-/// number that is at least 0 if the result is 1 or more. The result is 0 for x = -inf, infinite for +inf. The
+/// number that is below 0 if and only if x is below `shift`. The result is 0 for x = -inf, infinite for +inf. The
 /// polynomial of degree 5 is that of exp2.hpp, with an error of 9.3e-8. All results are the same on every processor.
 ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
   Floats whole;
@@ -82,7 +82,7 @@ ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
 struct PartPair {
   int a, b;
 };
-/// All pairs of parts, those with the smallest products first.
+/// The pairs of parts with a + b < kParts, those with the smallest products first.
 template <int kParts>
 struct PartPairs {
   static constexpr int kCount = kParts * (kParts + 1) / 2;
@@ -112,7 +112,7 @@ struct TileBlock {
   }
 };
 
-/// Adds up products of two tiles of A (rows) and two of B (columns), for all pairs of their parts, in registers 0 to 3.
+/// Adds up products of two tiles of A (rows) and two of B (columns), for each of kPartPairs, in registers 0 to 3.
 template <int kParts>
 class PartProducts {
  public:

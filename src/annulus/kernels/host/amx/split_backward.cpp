@@ -104,8 +104,8 @@ void SplitChunk<kParts>::add_to_keys(const Block& b) {
   products_.flush();
 }
 
-/// Adds block b to dV and dK if dout or Q is not finite. Leaves out keys that a row does not see, because 0 times
-/// infinity is NaN.
+/// For chunks in which dout or Q is not finite: adds block b to dV and dK, without the keys that a row does not see,
+/// because 0 times infinity is NaN.
 template <int kParts>
 void SplitChunk<kParts>::add_keys_seen(const Block& b) {
   const Factors<kParts>& from = factors_of(number_ + 1);
@@ -147,7 +147,7 @@ void SplitChunk<kParts>::add_granules(int row, int low, int high, int first) {
   }
 }
 
-/// Adds 32 keys to dQ^T of 32 rows if K is not finite: leaves out keys that a row does not see.
+/// For tasks in which K is not finite: adds 32 keys to dQ^T of 32 rows, without the keys that a row does not see.
 template <int kParts>
 void SplitChunk<kParts>::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;

@@ -37,7 +37,7 @@ class Weights {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       const Floats m = load<Floats>(step.max + v * kLanes<float>);
-      shift_[v] = m > broadcast(-kInfinity<float>) ? m : Floats{};  // a row without m sees no key of this step
+      shift_[v] = m > broadcast(-kInfinity<float>) ? m : Floats{};  // a row with m = -inf sees no key of this step
       sums_[v] = load<Floats>(step.sum + v * kLanes<float>);
       power_[v] = broadcast(-1.f);
     }
@@ -50,7 +50,7 @@ class Weights {
       make_half<1>(made_ / kHalves - 1);
   }
   ANNULUS_INLINE_MEMBER int made() const { return made_; }
-  /// True if m of a row must rise.
+  /// True if a score is not below its row's m: m must then be checked, and raised if the score is above it.
   ANNULUS_INLINE_MEMBER bool need_care() const {
     bool any = false;
     for (int v = 0; v < kVectors; ++v) any |= any_above(power_[v], broadcast(-0x1p-100f));
@@ -236,8 +236,8 @@ void SplitWork<kParts>::run() {
   products_.flush();
 }
 
-/// Adds the values of a step if some are not finite, number by number. Leaves out the keys that a row does not see,
-/// because their weight 0 times infinity is NaN.
+/// For tiles with infinite or NaN values: adds a step's values to O^T number by number, without the keys that a row
+/// does not see, because their weight 0 times infinity is NaN.
 template <int kParts>
 void SplitWork<kParts>::add_seen(const Step& step) {
   for (int i = 0; i < kStepRows; ++i) {
