@@ -2,9 +2,9 @@
 // rows' owners.
 //
 // A rank that has received rows computes what its queries add to the gradients of these rows, in a block with the same
-// layout as the received rows. When the block is complete, its sums leave in the next step. Sums go forward to the
-// next rank, which adds them to its block for the same rows, or back to the rows' owner. Every number that any rank
-// has added reaches the owner exactly once, and in an order that depends on the plan alone.
+// layout as the received rows. In the step after, the block's sums go back to the rows' owner, or forward to the next
+// rank, which adds them to its own sums (OrderedRoute: adds its own terms to them). In the end the owner's sum has
+// every rank's terms exactly once. The order of the additions depends only on the plan.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ struct GradientHop {
   int reader_of_own_rows = 0;  ///< the rank that read this rank's rows at hop d; it sends `receive_back`
   /// Sums for the rows that hop d + 1 brings to `next`. They leave this rank's block before `send_back` is collected.
   PackedRows send_forward;
-  /// To `owner`: whole ranges, with zeros for the sums that went forward (OrderedRoute leaves those rows out).
+  /// To `owner`: the other sums. A range is sent whole, with 0 for rows that went forward (OrderedRoute omits them).
   PackedRows send_back;
   PackedRows receive_forward;  ///< sums for the rows that hop d + 1 brings here
   PackedRows receive_back;     ///< sums for this rank's own rows
@@ -38,9 +38,9 @@ PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, con
 /// The route of sums whose terms are added in the same order for every number of ranks. The sums start at the owner, go
 /// up from rank to rank to the farthest rank that reads the rows, and return from there. Each rank on the way adds its
 /// terms to the sums that it receives, so two sums of the same row never have to be added. `layout` has one pair.
-/// `readers` has the rows of every rank, which computes with those that are queries. In `readers` the rows of a
-/// document follow one another from rank to rank; otherwise step() throws. `owners` has those rows of `readers` whose
-/// sums travel. layout and owners are not copied.
+/// `readers` has each rank's rows (zigzag: each part's); a rank computes with those that are queries. In `readers` a
+/// document's rows follow one another from rank to rank; otherwise step() throws. `owners` has those rows of `readers`
+/// whose sums travel. layout and owners are not copied.
 ///
 /// Worked example: P = 3, dense, not causal. The sums for rank 1's rows go from rank 1 to rank 2 (step 0), to rank 0
 /// (step 1), and back to rank 1 (step 2): one message more than K and V need. If causal, the sums return from rank 2.
@@ -49,7 +49,7 @@ class OrderedRoute {
   OrderedRoute(const Layout& layout, const Partition& readers, const Partition& owners);
 
   /// Returns step s = 0 ... P - 1, in which `rank` works on the rows of rank - s. `receive_forward` has the sums for
-  /// the rows on which it works in step s + 1.
+  /// step s + 1. Some may be of rows that `rank` does not read; it only sends these on.
   GradientHop step(int rank, int s) const;
   /// Counts the (row, key/value head) pairs of a rank's own rows that other ranks read. Their sums leave the rank
   /// and return.

@@ -14,7 +14,7 @@
 
 namespace annulus::runfile {
 
-/// The table of all keys of the run file, in the order of input/reference.yaml. Keys of one section are neighbours.
+/// The table of all keys of the run file, in the order of resolved_text(). Keys of one section are neighbours.
 const std::vector<Key<Settings>>& run_file_keys();
 
 /// Settings, and the location of each key that was written.
@@ -40,7 +40,7 @@ template <class... Args>
 std::string folder_of_paths(const std::string& path);
 
 /// Reads the file on rank 0 and parses the same text on every rank. Collective. `overrides` are the values of --set,
-/// "a.b=value" with a YAML value. Throws the same Error(usage) on every rank.
+/// "a.b=value" with a YAML value. Throws the same Error on every rank: usage, or failure if links form a circle.
 RunFile read_run_file(const std::string& path, const std::vector<std::string>& overrides,
                       const comm::Communicator& comm);
 
@@ -58,7 +58,7 @@ RunFileTree parse_run_file_tree(const std::string& text, const std::string& path
 /// Sets the value of a key, and makes its sections if needed. Later errors say that the key was written at `location`.
 void put(YamlNode& root, const std::string& key, YamlNode value, const std::string& location);
 
-/// Reads all keys of a tree as settings and checks them. Throws Error(usage).
+/// Reads all keys of a tree as settings and checks them. Throws Error(usage); Error(failure) if links form a circle.
 RunFile settings_of(const RunFileTree& tree);
 
 /// Reads the keys that the tree has. No key is required, and keys are not compared with each other.
@@ -67,7 +67,7 @@ RunFile keys_of(const RunFileTree& tree);
 /// Parses and checks `text`, the content of the run file `path`. The path is needed for messages and relative paths.
 RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides);
 
-/// A complete run file with the same settings: every key with a value and a use is written, and every path is absolute.
+/// A complete run file with the same settings: it has every key that has a value and is used; every path is absolute.
 std::string resolved_text(const Settings& settings);
 
 /// Compares the settings that decide the numbers of a result: `made`, with which a file was made, and `asked`, which

@@ -182,7 +182,7 @@ void check_names(const runfile::BenchSettings& settings) {
   }
 }
 
-/// Says why this launch has no case, if it has none: all cases are for other numbers of ranks or threads.
+/// If all cases are for other numbers of ranks or threads, says so; otherwise empty. Ignores the task of a job array.
 std::string why_no_case(const std::vector<runfile::BenchCase>& cases, const BenchLaunch& launch) {
   const auto is_ours = [&](const runfile::BenchCase& one) { return belongs(one, {launch.ranks, launch.threads, {}}); };
   if (std::any_of(cases.begin(), cases.end(), is_ours)) return "";

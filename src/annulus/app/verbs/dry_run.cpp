@@ -152,8 +152,8 @@ class Printer {
  private:
   double all_work() const { return double(schedule_.kept(rank_)); }
   const pattern::StoredRows& rows() const { return schedule_.partition()[std::size_t(rank_)]; }
-  /// Kept triples of a round. If this rank computes the queries of all ranks, there is one round, and kept_of() would
-  /// count only the rank's own queries.
+  /// Returns the kept (query, key, head) triples of a round. If this rank computes the queries of all ranks, there is
+  /// one round, and kept_of() would count only the rank's own queries.
   double work_of(const Problem& round) const {
     return schedule_.rounds().size() == 1 ? all_work() : double(strategies::kept_of(round, rows()));
   }
@@ -237,7 +237,7 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   Printer(across, group.number()).print();
 }
 
-/// Prints the costs of a block of strategy stream in phase 0, and what it reads from other blocks.
+/// Prints what a block of strategy stream costs in phase 0 (forward and dq), and what this block reads from others.
 void print_block(const Job& job, int block) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
   const strategies::UnitCost unit = passes.cost(0, block);
@@ -249,9 +249,9 @@ void print_block(const Job& job, int block) {
   Printer(passes.forward(), block).print();
 }
 
-/// For each pass, prints one line for each of the first steps, and one line for the sum of all steps. Does not count
-/// the work of each later step. So the schedule of one rank of 65,536 is printed in a second, unless a rank has fewer
-/// rows than the largest dilation.
+/// For each pass, prints a line for each of the first steps_shown steps, and a line for the sum of all steps. The work
+/// of a later step is counted only in the sum. So one rank of 65,536 takes only seconds, unless a rank has fewer rows
+/// than the largest dilation.
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_steps(job, *schedule_of(job, pass), rank, name_of(pass));
 }
@@ -278,12 +278,12 @@ void dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& 
   }
   if (job.is_streamed()) return rank ? print_block(job, *rank) : print_blocks(job);
   const Job shown = job.slice_count() > 1 ? job_of_slice(job, 0) : job;
-  if (rank) return print_schedule(shown, *rank);
   if (!job.why_too_large.empty()) core::print("# does not fit: {}\n", job.why_too_large);
-  if (job.layer) return print_layer(job);
   if (job.slice_count() > 1) {
-    core::print("# passes over the input: {}; the numbers below are for the first pass\n", describe_passes(job));
+    core::print("# passes over the input: {}; the numbers below are for the first of these\n", describe_passes(job));
   }
+  if (rank) return print_schedule(shown, *rank);
+  if (job.layer) return print_layer(job);
   for (const PassKind pass : passes_of(shown.problem)) {
     const auto schedule = schedule_of(shown, pass);
     print_pass(shown, shown.partition, pass, [&](int rank) { return schedule->predict(rank); });

@@ -43,7 +43,7 @@ std::string bound_cpus() {
   return text;
 }
 
-/// Says why matrix units (AMX) are not used although the processor has them or the user asks for them; otherwise empty.
+/// Says why this process may not use matrix units (AMX), if otherwise it would use them; empty in all other cases.
 std::string note_of_matrix_units() {
   if (core::has_amx()) return "";
   const core::InstructionSet used = core::best_instruction_set(), amx = core::InstructionSet::amx;
@@ -65,7 +65,7 @@ void print_info(const comm::Communicator& comm) {
   line("kokkos", fmt::format("{} ({})", core::kokkos_version(), core::kokkos_backends()));
   line("mpi", comm::mpi_library());
   const std::string pmi = slurm_pmi(comm::mpi_library());
-  line("slurm", pmi.empty() ? "srun, with the site's own --mpi" : "srun --mpi=" + pmi);
+  line("slurm", pmi.empty() ? "srun, with this site's default for --mpi" : "srun --mpi=" + pmi);
   const std::string note = !instruction_set_note.empty() ? instruction_set_note : note_of_matrix_units();
   line("tiles", kernels::default_backend() == kernels::Backend::host
                     ? fmt::format("host, {} instructions{}", kernels::host_instruction_set(),
@@ -74,7 +74,7 @@ void print_info(const comm::Communicator& comm) {
   line("transfers", comm::transfers());
   const std::string forbidden = comm::why_no_single_copy();
   line("single copy", forbidden.empty()
-                          ? "of messages inside a node"
+                          ? "allowed for messages inside a node"
                           : fmt::format("none: process_vm_readv: {} (containers: allow SYS_PTRACE)", forbidden));
   if (kernels::default_backend() == kernels::Backend::device) {
     const std::string trouble = comm::why_no_nccl();

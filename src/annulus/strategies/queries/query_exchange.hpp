@@ -1,6 +1,6 @@
 // Queries travel, and keys stay where they are. Every rank gets the queries of all ranks and runs a loop over its own
-// keys alone. The partial results for the queries return to the queries' owners: running softmaxes (m, l, acc), which
-// are merged by log-sum-exp; sums of dq, which are added; lists of top rows, of which the largest entries remain.
+// keys alone. The partial results return to the queries' owners. There running softmaxes (kernels::State) are merged,
+// sums of dq are added, and of the lists of the statistic `top` the entries with the largest weights are kept.
 // Gradients of keys, and the statistic `received`, are computed where the keys are, and stay there. (For inference this
 // is called pass-Q: Yang et al. 2024, arXiv 2411.01783.)
 #pragma once
