@@ -3,8 +3,8 @@
 // Disturbances of a machine (another clock frequency, other jobs) come and go within minutes, so runs of cases that
 // will be compared must alternate: cases 0 1 2, then 1 2 0, then 2 0 1. But a launch that is killed loses the runs of
 // all cases that are not complete, so it must not begin all cases at once. Therefore cases are measured in groups of
-// neighbours that take about a minute together, all their repeats included: a killed launch then loses about a minute.
-// A case that takes longer is a group of its own. Its runs are so long that they average over disturbances.
+// neighbours that by prediction take at most a minute together (1 s a run without one): a killed launch loses that.
+// A case that takes longer is a group of its own. Its runs average only over disturbances that are shorter than a run.
 #pragma once
 
 #include <cstdlib>

@@ -12,8 +12,8 @@
 namespace annulus::app {
 
 /// The machine that `file` describes, or the built-in default. `on_these_ranks`: the ranks of `comm` will run the plan.
-/// Memory, and shared memory for MPI windows, are then at most what is free on these ranks' nodes; without a file,
-/// ranks_per_node is the largest number of ranks on a node. Collective; the same on every rank. Throws Error(usage).
+/// Then memory_per_rank is at most memory_share(), window_per_rank at most a rank's share of free window memory, and
+/// without a file ranks_per_node is that of the fullest node. Collective; the same on every rank. Throws Error(usage).
 core::Machine machine_of(const std::optional<std::string>& file, bool on_these_ranks, const comm::Communicator& comm);
 
 /// The memory that a rank may use: its smallest share of any memory bound. If ranks of a node have the same bound, such
@@ -26,8 +26,8 @@ struct MemoryShare {
 /// Returns the smallest MemoryShare of all ranks; the result is the same on every rank. Collective.
 MemoryShare memory_share(const comm::Communicator& comm);
 
-/// Bounds that the batch system set, and may enforce without a cgroup: Slurm's --mem (MiB, for all ranks of a node) and
-/// --mem-per-cpu (for each CPU of a rank). `resident`: bytes that this process uses; --mem-per-cpu is reduced by them.
+/// Memory limits that the batch system may enforce without a cgroup, in bytes: Slurm's --mem, for all ranks of a node,
+/// or --mem-per-cpu times a rank's CPUs, less `resident`, the bytes that this process uses.
 std::vector<core::MemoryBound> batch_bounds(core::Index resident);
 
 /// Returns how many of a GPU's free bytes a plan may use. A sixteenth, at most 512 MiB, is left for what plans do not

@@ -1,4 +1,4 @@
-// `annulus bench`: measures all cases of the sweep in a run file's section bench.
+// `annulus bench`: measures those cases of a run file's section bench that belong to this launch and are not done.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -49,7 +49,7 @@ std::string contents_of(const std::vector<std::string>& files) {
                      store::fingerprint(std::vector<Index>(text.begin(), text.end())));
 }
 
-/// The same for each case.
+/// Describes the input files of each case as above, in the order of `planned`.
 std::vector<std::string> contents_of(const std::vector<PlannedCase>& planned) {
   std::map<std::vector<std::string>, std::string> contents;
   std::vector<std::string> all;
@@ -66,9 +66,9 @@ std::vector<std::string> contents_of(const std::vector<PlannedCase>& planned) {
 /// The files of a sweep: its table, and the file to which this launch adds finished cases. For rank 0 only.
 class SweepStore {
  public:
-  /// Reads what earlier launches left. `planned` has all cases of the file, in order. Throws Error(failure) if a file
-  /// cannot be made, or if an existing file belongs to no sweep or to another sweep. For another sweep the message says
-  /// what differs.
+  /// Reads what earlier launches left. `planned` has all cases of the file, in order. Throws as records() does, and
+  /// Error(failure) if a file cannot be made or an existing file belongs to no sweep or to another one. For another
+  /// sweep the message says what differs.
   SweepStore(const runfile::BenchFile& file, const std::vector<PlannedCase>& planned)
       : file_(file),
         table_(runfile::follow_links(file.settings.file)),
@@ -193,23 +193,26 @@ std::string why_no_case(const std::vector<runfile::BenchCase>& cases, const Benc
                      threads);
 }
 
-/// Prints every case with its prediction, and whether it belongs to this launch, measured already or not. Call it on
-/// rank 0.
+/// Prints every case with its prediction. Marks with * the cases that belong to this launch, whether or not they have
+/// been measured already. Call it on rank 0.
 void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& planned, const BenchLaunch& launch) {
   const Index runs = file.settings.warmup + file.settings.repeats;
   double seconds = 0;
-  Index mine = 0;
+  Index mine = 0, unknown = 0;
   core::print("annulus bench --dry-run {}\n", file.shared.name);
   for (const PlannedCase& one : planned) {
     const bool is_ours = belongs(*one.one, launch);
-    if (is_ours) ++mine;
-    if (is_ours && !std::isnan(one.seconds)) seconds += one.seconds * double(runs);
-    core::print("{} {}: {} a run, {} on the fullest rank\n", is_ours ? '*' : ' ', one.one->name(),
-                std::isnan(one.seconds) ? "not predicted" : fmt::format("{:.3g} s", one.seconds),
+    const bool is_known = !std::isnan(one.seconds);
+    mine += is_ours;
+    unknown += is_ours && !is_known;
+    if (is_ours && is_known) seconds += one.seconds * double(runs);
+    core::print("{} {}: {}, {} on the fullest rank\n", is_ours ? '*' : ' ', one.one->name(),
+                is_known ? fmt::format("{:.3g} s a run", one.seconds) : "time not predicted",
                 report::describe_bytes(one.bytes));
   }
-  core::print("  {} of {} cases belong to this launch (*), measured or not: predicted {} with {} runs each{}\n", mine,
-              planned.size(), report::duration_text(seconds), runs, why_no_case(file.cases, launch));
+  const std::string without = unknown == 0 ? "" : fmt::format(", without {} whose time is not predicted", unknown);
+  core::print("  {} of {} cases belong to this launch (*), measured or not: predicted {} with {} runs each{}{}\n", mine,
+              planned.size(), report::duration_text(seconds), runs, without, why_no_case(file.cases, launch));
 }
 
 /// The columns that have the same value for all cases of this launch. Collective.
@@ -330,7 +333,7 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
 Verb bench_verb() {
   const auto given = std::make_shared<Given>();
   return {.name = "bench",
-          .does = "Measure every case of the sweep in a run file's section bench; resumable",
+          .does = "Measure the cases of a run file's section bench that suit this launch; resumable",
           .example = "mpirun -n 2 annulus bench input/bench/two_ranks.yaml --set bench.repeats=3",
           .options = {run_file(given->words.file, "The run file with a section bench"),
                       overrides(given->words.overrides, "Override a key of the run file (repeatable)"),

@@ -231,7 +231,7 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   const Index group_bytes = backward ? group.backward_bytes_received() : group.bytes_received();
   core::print(
       "# it is rank {} of group {} ({} groups): it receives {} from ranks of this group, and computes {} of {} heads "
-      "for all rows of the group; ranks in the next lines are groups:\n",
+      "for all rows of the group; in the next lines, the numbers after `keys of`, `from` and `to` are groups:\n",
       group.rank(), group.number(), group.rows().size(), describe_bytes(double(group_bytes)),
       group.narrow().shape.heads, job.problem.shape.heads);
   Printer(across, group.number()).print();
@@ -250,8 +250,8 @@ void print_block(const Job& job, int block) {
 }
 
 /// For each pass, prints a line for each of the first steps_shown steps, and a line for the sum of all steps. The work
-/// of a later step is counted only in the sum. So one rank of 65,536 takes only seconds, unless a rank has fewer rows
-/// than the largest dilation.
+/// of a later step is counted only in the sum. So one rank of 65,536 takes only seconds (with gradients some
+/// tens), unless an interval of its rows is shorter than the largest dilation.
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_steps(job, *schedule_of(job, pass), rank, name_of(pass));
 }

@@ -1,5 +1,5 @@
 // The backward operations of one instruction set. For each tile of kTileKeys keys, these steps follow one another:
-//   P and dS for groups of MR rows    dV and dK for blocks of MR keys    dQ for groups of MR rows
+//   P and dS for groups of MR rows    dV and dK for blocks of MR keys    dQ for groups of MR rows    (MR: kRowBlock)
 // Meanwhile P and dS of the tile, for all rows of the chunk, stay in the caches.
 #include "annulus/kernels/host/backward_tiles.hpp"
 
@@ -68,7 +68,7 @@ ANNULUS_INLINE Range ended_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, in
   if (k.begun_dk == nullptr) return {0, kRowBlock};
   if (!q.ends) return {0, 0};
   const int end = q.end[q.rows - 1];
-  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // includes padding after the last key
+  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // kRowBlock: padding keys end, too
 }
 template <class T>
 ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k, int tile, int keys) {

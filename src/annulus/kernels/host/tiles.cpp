@@ -1,5 +1,5 @@
-// The table of functions (TileFunctions) of one instruction set. The compiler's flags and ANNULUS_INSTRUCTION_SET
-// choose the set (instruction_sets.cmake).
+// The tables of functions (TileFunctions), one per type of words, of one instruction set. The compiler's flags and
+// ANNULUS_INSTRUCTION_SET choose the set (instruction_sets.cmake).
 #include "annulus/kernels/host/backward_tiles.hpp"
 #include "annulus/kernels/host/forward_tiles.hpp"
 #include "annulus/kernels/host/pack.hpp"

@@ -1,6 +1,6 @@
 // Queries travel, and keys stay where they are. Every rank gets the queries of all ranks and runs a loop over its own
-// keys alone. The partial results return to the queries' owners. There running softmaxes (kernels::State) are merged,
-// sums of dq are added, and of the lists of the statistic `top` the entries with the largest weights are kept.
+// keys alone. The partial results return to the queries' owners. They merge the running softmaxes (kernels::State),
+// add the sums of dq, and keep the entries with the largest weights from the lists of the statistic `top`.
 // Gradients of keys, and the statistic `received`, are computed where the keys are, and stay there. (For inference this
 // is called pass-Q: Yang et al. 2024, arXiv 2411.01783.)
 #pragma once
