@@ -195,11 +195,13 @@ attention: {scale: 0.5}
 bench: {sweep: [{input.generate.seed: {from: 1, to: 100, step: 1}}], repeats: 1, warmup: 0, file: many.h5}
 )");
   for (const std::string& launcher : {std::string(), fmt::format(ANNULUS_LAUNCH, 2) + " "}) {
-    const Outcome ran = shell(launcher + "sh -c '" ANNULUS_PROGRAM " bench many.yaml | :'");
+    const Outcome ran = shell(launcher + "sh -c \"" ANNULUS_PROGRAM " bench many.yaml | :\"");
     EXPECT_EQ(ran.status, 0) << ran.err;
     EXPECT_EQ(count(ran.err, "error"), 0) << ran.err;
     EXPECT_EQ(count(ran.err, "MPI_ABORT"), 0) << ran.err;
-    std::filesystem::remove(folder / "many.h5");  // the next launch measures again
+    EXPECT_TRUE(exists("many.h5"));
+    std::filesystem::remove(folder / "many.h5");
+    std::filesystem::remove_all(folder / "many.h5.part");  // the next launch measures again
   }
 }
 

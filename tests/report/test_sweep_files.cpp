@@ -136,6 +136,7 @@ TEST_F(SweepFiles, AFullDiskLeavesNoFileWithoutAHead) {
     const test::FileSizeLimit limit(10);
     EXPECT_NE(error_of([&] { part.append(record(0)); }).find("File too large"), std::string::npos);
   }
+  EXPECT_TRUE(std::filesystem::is_empty(store::folder_of_parts(table)));
   part.append(record(1));
   EXPECT_EQ(numbers(), std::vector<Index>{1});
 }

@@ -198,9 +198,9 @@ class Pass {
     give(on_device.data(), to);
   }
 
-  /// Does the work of a pass during which messages are in flight. If an exception that only this rank knows of ends the
-  /// work, MPI may still read and write the pass's buffers, and messages in flight may match those of a later pass. So
-  /// the buffers stay allocated, and later passes on this communicator are refused.
+  /// Does the work of a pass during which messages are in flight. If an exception ends the work, other ranks do not
+  /// know it: MPI may still read and write the pass's buffers, and messages in flight may match those of a later pass.
+  /// So the buffers stay allocated, and later passes on this communicator are refused.
   template <class Work>
   auto compute(const Work& work) const {
     if (comm_.size() == 1) return work();

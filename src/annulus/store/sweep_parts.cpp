@@ -173,6 +173,7 @@ void LaunchFile::write(const std::string& line) {
   }
   (void)!ftruncate(descriptor_.id(), bytes_);  // may fail: readers ignore an incomplete line anyway
   const std::string path = bytes_ > 0 ? path_ : std::exchange(path_, "");  // no head: the next line begins a new file
+  if (bytes_ == 0) unlink(path.c_str());
   fail(ErrorKind::failure, "{}: writing failed: {}; finished cases are kept, run again to continue", path,
        std::strerror(code));
 }
