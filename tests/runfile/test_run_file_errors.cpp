@@ -259,7 +259,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"KvHeads", generate("sequence: 4, heads: 4, kv_heads: 3"), "1:43",
             "input.generate.kv_heads: 3 does not divide the 4 heads"},
         Bad{"TooManyBytes", generate("sequence: 1000000000000, heads: 1000000, batch: 10"), "1:20",
-            "input.generate.sequence: 5.1e+21 bytes per tensor"},
+            "input.generate.sequence: 6.4e+20 numbers per tensor"},
         Bad{"OutputIsInput", "input: {file: a.h5}\noutput: {file: x/../a.h5}\n", "2:10",
             "output.file is the file of input.file"},
         Bad{"TopKeysOfNoTop", "input: {file: a.h5}\noutput: {file: b.h5, statistics: [entropy], top_keys: 4}\n", "2:45",

@@ -148,9 +148,10 @@ std::optional<Objection> objection_to(const GenerateSettings& settings) {
     return Objection{"kv_heads", fmt::format("{} does not divide the {} heads", shape.kv_heads, shape.heads)};
   }
   // The bytes of the largest tensor must fit into 64 bits, and so must the sum over several tensors.
-  const double bytes = 8.0 * double(shape.batch) * double(std::max(shape.sequence, settings.query_rows())) *
-                       double(shape.heads) * double(std::max(shape.head_dim, shape.dim_of_values()));
-  if (bytes > 1e18) return Objection{"sequence", fmt::format("{:.2g} bytes per tensor, expected at most 1e18", bytes)};
+  const double numbers = double(shape.batch) * double(std::max(shape.sequence, settings.query_rows())) *
+                         double(shape.heads) * double(std::max(shape.head_dim, shape.dim_of_values()));
+  if (numbers > 1.2e17)
+    return Objection{"sequence", fmt::format("{:.2g} numbers per tensor, expected at most 1.2e17", numbers)};
   return std::nullopt;
 }
 

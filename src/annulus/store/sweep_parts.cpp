@@ -134,8 +134,10 @@ void check_same_sweep(std::string_view key, const std::string& file, const std::
   const auto as_kept = [](const std::string& identity) -> std::string { return parse_json(text_of(identity)); };
   const std::vector<std::string> differences = runfile::identity_differences(as_kept(made), as_kept(asked));
   if (differences.empty()) return;
-  fail(ErrorKind::failure, "{}: belongs to another sweep: {}; give {} another name, or remove it to begin anew", file,
-       fmt::join(differences, "; "), key);
+  fail(ErrorKind::failure,
+       "{}: belongs to another sweep: {}; give {} another name; to begin anew, remove the tables and the folder .part "
+       "of bench.file",
+       file, fmt::join(differences, "; "), key);
 }
 
 void LaunchFile::append(const CaseRecord& record) { write(line_of(record)); }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/app/job/ranges.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
@@ -230,8 +231,11 @@ store::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const store::C
   // compare_with_definition() will sample the same rows, so only these rows are gathered.
   const verify::AttentionInput input(job_.problem, job_.run.settings.input, job_.input);
   SampledResult result(job_, verify_rows_ > 0 ? sample_rows(input, verify_rows_) : verify::SampledRows(), comm_);
-  work_->write_outputs(&result);
-  if (gradients) work_->write_gradients(&result);
+  const report::LseFindings lse = work_->write_outputs(&result);
+  if (gradients) {
+    check_gradients_mean_something(job_, lse);
+    work_->write_gradients(&result);
+  }
   if (verify_rows_ > 0) {
     const verify::Sample sample{std::cref(result), nullptr, gradients, verify_rows_, {}};
     measured_.findings = compare_with_definition(job_, sample, comm_);

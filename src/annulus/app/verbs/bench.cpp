@@ -94,11 +94,10 @@ class SweepStore {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::string was = all[i] && is_measured(*all[i]) ? all[i]->word_in(contents_word) : "";
       if (was.empty() || was == contents_[i]) continue;
-      core::fail(
-          core::ErrorKind::failure,
-          "{}: case {} was measured with other contents of input.file: {} -> {}; give bench.file another name, or "
-          "remove it and its folder .part to begin anew",
-          table_, i, was, contents_[i]);
+      core::fail(core::ErrorKind::failure,
+                 "{}: case {} was measured with other contents of input.file: {} -> {}; give bench.file another name; "
+                 "to begin anew, remove the tables and the folder .part of bench.file",
+                 table_, i, was, contents_[i]);
     }
     return all;
   }
