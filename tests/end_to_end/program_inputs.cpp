@@ -365,11 +365,11 @@ TEST_F(TrainingData, ADatasetThatIsLeftOutOrAddedIsAnotherSetting) {
   ASSERT_EQ(annulus(0, train + "bare.h5").status, 0);
   for (const std::string name : {"documents", "lengths", "coordinates"}) {
     const std::string with = fmt::format(" --set input.{0}={0}", name);
-    ASSERT_EQ(annulus(0, train + name + ".h5" + with).status, 0);
+    ASSERT_EQ(annulus(0, fmt::format("{}{}.h5{}", train, name, with)).status, 0);
     const Outcome out = annulus(0, train + name + ".h5 --set train.steps=3");
     EXPECT_EQ(out.status, 1) << out.err;
     EXPECT_EQ(count(out.err, fmt::format("input.{0}: {0} -> none\n", name)), 1) << out.err;
-    const Outcome added = annulus(0, train + "bare.h5 --set train.steps=3" + with);
+    const Outcome added = annulus(0, fmt::format("{}bare.h5 --set train.steps=3{}", train, with));
     EXPECT_EQ(added.status, 1) << added.err;
     EXPECT_EQ(count(added.err, fmt::format("input.{0}: none -> {0}\n", name)), 1) << added.err;
   }

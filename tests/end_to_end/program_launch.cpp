@@ -138,7 +138,8 @@ TEST_F(UnderALauncher, WhatKokkosCannotStartWithIsRefused) {
   };
   const std::string name = "KOKKOS_NUM_THREADS", expected = ", expected a whole number from 1 to 512\n";
   for (const std::string number : {"0", "abc", "999999"}) {
-    refused(name + "=" + number, "", fmt::format("the environment variable {} is '{}'{}", name, number, expected));
+    refused(fmt::format("{}={}", name, number), "",
+            fmt::format("the environment variable {} is '{}'{}", name, number, expected));
   }
   refused("", "--kokkos-threads=0", "--kokkos-threads is '0'" + expected);
   refused("KOKKOS_DISABLE_WARNINGS=maybe", "", "Kokkos cannot start; look at its options");

@@ -56,7 +56,7 @@ mutation("ordered-sends", "the buffer of sums is filled while the last ones leav
 mutation("window-adds", "a block is zeroed while its sums are being added", STRATEGIES + "gradients/window_sums.cpp",
          "  wait(slot(s));\n", "",
          "strategies_onesided.np4:Onesided.AHeldRankChangesNoGradient")
-mutation("return-place", "what ranks made for queries is returned into one place, over that of other ranks",
+mutation("return-place", "results that ranks return to a query's owner overwrite one another",
          STRATEGIES + "queries/query_exchange.cpp",
          "const Index first = Index(receives.size()) * own_;",
          "const Index first = 0;",

@@ -40,8 +40,8 @@ or fails without the mistake. A test that runs into its time-out, or ends early,
 cannot be built has not. `./tools/test --full` runs this script. In every build, a test checks that each mistake can
 still be made: that the text which it replaces occurs once in the source.
 
-The last run printed this table, with commit {commit} on {date}. The first column says what is wrong when the mistake
-is made. The seconds are those of building and testing, on two cores that other processes used, too.
+The last run printed this table, with commit {commit} on {date}. The first column says what is wrong when the
+mistake is made. The seconds are those of building and testing, on two cores that other processes used, too.
 
 {table}
 """

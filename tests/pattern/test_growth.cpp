@@ -20,6 +20,7 @@ Index questions = 0;
 #pragma clang diagnostic ignored "-Wreturn-type-c-linkage"  // of C they have only the form of their names
 #endif
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the linker gives these names.
 // indices_within(const Comb&, Interval), as compilers that follow the Itanium ABI name it: see CMakeLists.txt.
 extern "C" Interval __real__ZN7annulus7pattern14indices_withinERKNS0_4CombENS_4core8IntervalE(const Comb&, Interval);
 extern "C" Interval __wrap__ZN7annulus7pattern14indices_withinERKNS0_4CombENS_4core8IntervalE(const Comb& comb,
@@ -35,6 +36,7 @@ extern "C" Count __wrap__ZNK7annulus7pattern10KeptCounts2ofENS_4core8IntervalE(c
   ++questions;
   return __real__ZNK7annulus7pattern10KeptCounts2ofENS_4core8IntervalE(counts, rows);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace {
 

@@ -255,7 +255,8 @@ double share_of_dense(const Layout& layout, int ranks, const Exchange& exchange)
   const Partition partition = contiguous_partition(n, ranks);
   Index most = 0;
   for (int p = 0; p < ranks; ++p) most = std::max(most, received(exchange.channels(layout, partition, p)));
-  return double(most) / double((ranks - 1) * (n / ranks) * layout.kv_heads);
+  const Index dense = (ranks - 1) * (n / ranks) * layout.kv_heads;
+  return double(most) / double(dense);
 }
 
 TEST(Plans, BytesOfTheProjectsTargets) {
