@@ -104,6 +104,8 @@ TEST_F(Passes, AreShownBeforehand) {
   EXPECT_EQ(dry.status, 0) << dry.err;
   EXPECT_NE(dry.out.find("# passes over the input: "), std::string::npos) << dry.out;
   EXPECT_NE(dry.out.find("(compute.memory_limit)"), std::string::npos) << dry.out;
+  const Outcome of_rank = annulus(0, "run --dry-run --ranks 3 --rank 1 run.yaml" + limit);
+  EXPECT_NE(of_rank.out.find("# passes over the input: "), std::string::npos) << "its numbers are for one pass";
   const Outcome plan = annulus(0, "plan --ranks 3 run.yaml" + limit);
   EXPECT_EQ(plan.status, 0) << plan.err;
   EXPECT_NE(plan.out.find("auto takes "), std::string::npos);

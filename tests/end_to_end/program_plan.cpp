@@ -205,6 +205,32 @@ TEST_F(Plans, RunAndDryRunSayWhatAutoTookAndWhy) {
   EXPECT_NE(local.out.find("600 rows are fewer than distribution.local_below, 601"), std::string::npos) << local.out;
 }
 
+TEST_F(Plans, LinesAreShortHoweverManyIntervalsARankHas) {
+  const Outcome dry = annulus(0,
+                              "run --dry-run --ranks 16 small.yaml --set distribution.strategy=ring --set "
+                              "distribution.partition=block_cyclic --set input.generate.sequence=65536");
+  ASSERT_EQ(dry.status, 0) << dry.err;
+  std::istringstream lines(dry.out);
+  int of_ranks = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("[0, ") == line.npos && !line.ends_with(" ...")) continue;
+    EXPECT_LE(line.size(), 180u) << line;
+    of_ranks += line.ends_with(" ...");
+  }
+  EXPECT_GE(of_ranks, 16);
+}
+
+/// The cost model knows attention only, so the times of layers are not predicted.
+TEST_F(Plans, BenchSaysWhichTimesItCannotPredict) {
+  ASSERT_EQ(annulus(0, "generate --output in.h5 --layer 16 --sequence 64 --heads 2 --head-dim 8").status, 0);
+  write("layers.yaml",
+        "input: {file: in.h5}\nlayer: {heads: 2}\nbench: {sweep: [{attention.causal: [true, false]}], file: b.h5}\n");
+  const Outcome dry = annulus(1, "bench --dry-run layers.yaml");
+  ASSERT_EQ(dry.status, 0) << dry.err;
+  EXPECT_EQ(count(dry.out, ": time not predicted, "), 2) << dry.out;
+  EXPECT_NE(dry.out.find(", without 2 whose time is not predicted"), std::string::npos) << dry.out;
+}
+
 TEST_F(Plans, OfOneRankAreShownStepByStep) {
   write("deck.yaml",
         "input: {generate: {sequence: 65536, heads: 8, head_dim: 64}}\noutput: {file: out.h5}\n"

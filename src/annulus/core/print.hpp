@@ -18,7 +18,7 @@ inline void note_print_error(bool failed) {
 }
 
 /// Formats text and prints it on stdout. Text is lost if stdout cannot be written (a full disk, a reader that has gone
-/// away). fmt::print() would throw then, and end a run of hours only because nobody reads its text.
+/// away). fmt::print() would throw then, and end a run of hours only because its text is not read.
 template <class... Args>
 void print(fmt::format_string<Args...> format, Args&&... args) {
   const std::string text = fmt::format(format, std::forward<Args>(args)...);
