@@ -33,13 +33,12 @@ class LongRunTest : public ::testing::Test {
 
   std::string result() const { return folder_ / "out.h5"; }
   Job job(const std::vector<std::string>& overrides = {}) {
-    if (comm_.is_root()) {
+    test::on_root(comm_, [&] {
       std::ofstream(folder_ / "run.yaml") << fmt::format(
           "input: {{generate: {{sequence: {}, heads: {}, head_dim: {}}}}}\ndistribution: {{strategy: ring}}\noutput: "
           "{{file: out.h5}}\n",
           S, H, D);
-    }
-    comm_.barrier();
+    });
     return make_job({{folder_ / "run.yaml", overrides}, Purpose::run}, comm_);
   }
   static Cuts cuts() { return {"ring", {{"rows", 15}}, {units, 2}}; }
@@ -95,7 +94,7 @@ class LongRunTest : public ::testing::Test {
   store::Record record() const { return {"settings: none\n", {}, {{"software", "annulus"}}}; }
 
   void check_result() {
-    if (comm_.is_root()) {
+    test::on_root(comm_, [&] {
       const hid_t file = H5Fopen(result().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
       ASSERT_GE(file, 0);
       std::vector<float> out(std::size_t(S * H * D)), lse(std::size_t(S * H));
@@ -114,8 +113,7 @@ class LongRunTest : public ::testing::Test {
       for (Index i = 0; i < S * H; ++i) ASSERT_EQ(lse[std::size_t(i)], float(4 * i + 1));
       EXPECT_FALSE(std::filesystem::exists(result() + ".part"));
       EXPECT_FALSE(std::filesystem::exists(result() + ".journal"));
-    }
-    comm_.barrier();
+    });
   }
 };
 
@@ -189,11 +187,10 @@ TEST_F(LongRunTest, AResultThatWasMadeButNotSaidIsFound) {
     }
     // As if the launch had been killed after it renamed the result and before it removed the journal; or, on a file
     // system without RENAME_NOREPLACE, before it removed the old name.
-    if (comm_.is_root()) {
+    test::on_root(comm_, [&] {
       std::ofstream(result() + ".journal") << journal;
       if (has_both_names) std::filesystem::create_hard_link(result(), result() + ".part");
-    }
-    comm_.barrier();
+    });
     {
       const std::optional<Cuts> found = recorded_cuts(job, false, comm_);
       ASSERT_TRUE(found.has_value());
@@ -202,8 +199,7 @@ TEST_F(LongRunTest, AResultThatWasMadeButNotSaidIsFound) {
       EXPECT_TRUE(run.complete([&] { return record(); }));
     }
     check_result();
-    if (comm_.is_root()) std::filesystem::remove(result());
-    comm_.barrier();
+    test::on_root(comm_, [&] { std::filesystem::remove(result()); });
   }
 }
 
@@ -214,14 +210,12 @@ TEST_F(LongRunTest, ACompletionThatWasCutOffIsDoneAgain) {
     LongRun run(job, cuts(), scratch(job), comm_);
     work(run);
   }
-  comm_.barrier();
-  if (comm_.is_root()) {
+  test::on_root(comm_, [&] {
     std::fstream part(result() + ".part", std::ios::in | std::ios::out | std::ios::binary);
     part.write("garbage garbage garbage", 20);  // where HDF5's signature was
     part.seekp(0, std::ios::end);
     part.write("more", 4);
-  }
-  comm_.barrier();
+  });
   {
     LongRun run(job, cuts(), scratch(job), comm_);
     EXPECT_EQ(run.found_finished(), units + 2);
@@ -290,8 +284,7 @@ TEST_F(LongRunTest, AnUnfinishedFileIsNoResultUnderWhateverName) {
   const std::string part = result() + ".part";
   const auto error = [&] { return test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); }); };
   const auto rename = [&](const std::string& from, const std::string& to) {
-    if (comm_.is_root()) std::filesystem::rename(from, to);
-    comm_.barrier();
+    test::on_root(comm_, [&] { std::filesystem::rename(from, to); });
   };
   rename(part, result());
   EXPECT_NE(error().find("unfinished"), std::string::npos) << error();
@@ -309,8 +302,8 @@ TEST_F(LongRunTest, AFileThatWasCutShortIsNotTaken) {
   const Job job = this->job();
   leave_behind_a_unit(job);
   const std::string part = result() + ".part";
-  if (comm_.is_root()) std::filesystem::resize_file(part, std::filesystem::file_size(part) - 10000);  // cuts scratch
-  comm_.barrier();
+  test::on_root(comm_,
+                [&] { std::filesystem::resize_file(part, std::filesystem::file_size(part) - 10000); });  // cuts scratch
   const std::string error = test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); });
   EXPECT_NE(error.find("was cut short"), std::string::npos) << error;
 }
@@ -320,11 +313,10 @@ TEST_F(LongRunTest, AJournalWhoseLayoutIsDamagedIsForgotten) {
   const Job job = this->job();
   leave_behind_a_unit(job);
   const std::string part = result() + ".part", path = result() + ".journal";
-  if (comm_.is_root()) {
+  test::on_root(comm_, [&] {
     store::Journal journal(path);
     store::Journal::Lock(journal).write("part {\"inode\": 3");
-  }
-  comm_.barrier();
+  });
   const std::string error = test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); });
   EXPECT_NE(error.find(path + ": the layout of the .part file in it is damaged"), std::string::npos) << error;
   EXPECT_NE(error.find("--restart"), std::string::npos) << error;
@@ -369,17 +361,15 @@ TEST(Cuts, ThatCannotBeAreRefused) {
 TEST_F(LongRunTest, FilesInTheWayAreLeftAlone) {
   const Job job = this->job();
   const std::string part = result() + ".part";
-  if (comm_.is_root()) std::ofstream(part) << "mine";
-  comm_.barrier();
+  test::on_root(comm_, [&] { std::ofstream(part) << "mine"; });
   EXPECT_NE(test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); }).find("is in the way"),
             std::string::npos);
-  if (comm_.is_root()) {
+  test::on_root(comm_, [&] {
     EXPECT_EQ(content(part), "mine");
     std::filesystem::remove(part);
     std::filesystem::remove(result() + ".journal");
     std::ofstream(result()) << "a result";
-  }
-  comm_.barrier();
+  });
   EXPECT_NE(test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); }).find("exists already"),
             std::string::npos);
 }
@@ -387,11 +377,10 @@ TEST_F(LongRunTest, FilesInTheWayAreLeftAlone) {
 TEST_F(LongRunTest, APartFileThatWasReplacedIsNotTaken) {
   const Job job = this->job();
   leave_behind_a_unit(job);
-  if (comm_.is_root()) {
+  test::on_root(comm_, [&] {
     std::filesystem::copy_file(result() + ".part", result() + ".copy");
     std::filesystem::rename(result() + ".copy", result() + ".part");
-  }
-  comm_.barrier();
+  });
   const std::string error = test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); });
   EXPECT_NE(error.find("is not the file that this run laid out"), std::string::npos) << error;
 }

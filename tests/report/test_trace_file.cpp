@@ -137,8 +137,7 @@ TEST_F(Trace, ABadPlaceIsFoundAtOnce) {
   const std::string message = test::common_error(comm, [&] { TraceFile(nowhere, false, comm); });
   EXPECT_EQ(message, nowhere + ": the output folder " + (folder / "missing") + " does not exist");
   EXPECT_EQ(core::Timeline::current(), nullptr);
-  if (comm.is_root()) std::ofstream(path) << "precious";
-  comm.barrier();
+  on_root(comm, [&] { std::ofstream(path) << "precious"; });
   const std::string taken = test::common_error(comm, [&] { TraceFile(path, false, comm); });
   EXPECT_EQ(taken.find(path + ": the output exists already"), 0u) << taken;
 }

@@ -28,6 +28,15 @@ class SharedFolder {
   std::string path_;
 };
 
+/// Rank 0 does `work` on shared files while no other rank uses them: every rank waits before it and after it. All ranks
+/// call this.
+template <class Work>
+void on_root(const comm::Communicator& comm, Work&& work) {
+  comm.barrier();
+  if (comm.is_root()) work();
+  comm.barrier();
+}
+
 /// Adds a dataset to a file, which is made if it does not exist. `data` has numbers of type `memory` (default: `type`);
 /// null: zeros. `chunk`: extents of the dataset's chunks; empty: it is contiguous. Call this on one rank only.
 inline void add_dataset(const std::string& path, const std::string& name, hid_t type,

@@ -70,22 +70,20 @@ std::vector<T> rows_of(const std::vector<T>& all, core::Index batch, core::Index
 /// Makes q (B, S, H, D), k and v (B, S, Hkv, D) of one type on rank 0.
 inline void make_input(const comm::Communicator& comm, const std::string& path, hid_t type, const core::Shape& s,
                        const std::string& group = "") {
-  if (comm.is_root()) {
+  on_root(comm, [&] {
     const hsize_t b = hsize_t(s.batch), n = hsize_t(s.sequence), d = hsize_t(s.head_dim);
     add_dataset(path, group + "/q", type, {b, n, hsize_t(s.heads), d});
     add_dataset(path, group + "/k", type, {b, n, hsize_t(s.kv_heads), d});
     add_dataset(path, group + "/v", type, {b, n, hsize_t(s.kv_heads), d});
-  }
-  comm.barrier();
+  });
 }
 
 /// Makes q, k and v on rank 0, all three with these extents and this content.
 inline void make_input(const comm::Communicator& comm, const std::string& path, hid_t type,
                        const std::vector<hsize_t>& extents, const void* data) {
-  if (comm.is_root()) {
+  on_root(comm, [&] {
     for (const char* name : {"q", "k", "v"}) add_dataset(path, name, type, extents, data);
-  }
-  comm.barrier();
+  });
 }
 
 }  // namespace annulus::test

@@ -162,11 +162,10 @@ TEST_F(AxesTest, LargeTensorsGoThroughASmallBuffer) {
 TEST_F(AxesTest, ANumberThatIsNoneIsNamedByItsPlaceInTheFile) {
   std::vector<float> v(2 * 3 * 9 * 5, 1.0f);
   v[((1 * 3 + 2) * 9 + 7) * 5 + 4] = std::numeric_limits<float>::quiet_NaN();
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     for (const char* name : {"q", "k"}) add_dataset(path, name, H5T_IEEE_F32LE, {2, 3, 9, 5});
     add_dataset(path, "bad", H5T_IEEE_F32LE, {2, 3, 9, 5}, v.data());
-  }
-  comm.barrier();
+  });
   runfile::InputSettings settings = settings_for(path);
   settings.axes = core::AxisOrder::bhsd;
   settings.v = "bad";

@@ -189,8 +189,7 @@ TEST_F(AxisNamesTest, AreThoseOfTheRunFileOrOfTheDatasetsNames) {
   for (const Case& c : understood) {
     SCOPED_TRACE(c.name);
     const std::string file = folder / fmt::format("{}.h5", number++);
-    if (comm.is_root()) c.make(file);
-    comm.barrier();
+    test::on_root(comm, [&] { c.make(file); });
     runfile::InputSettings settings = settings_for(file);
     settings.axes = c.asked;
     const InputFile found = tensor_file(settings, comm);
@@ -293,8 +292,7 @@ TEST_F(AxisNamesTest, AreRefusedWhereTheyCannotBeMeant) {
   for (const Refusal& c : refused) {
     SCOPED_TRACE(c.name);
     const std::string file = folder / fmt::format("bad{}.h5", number++);
-    if (comm.is_root()) c.make(file);
-    comm.barrier();
+    test::on_root(comm, [&] { c.make(file); });
     runfile::InputSettings settings = settings_for(file);
     settings.axes = c.asked;
     expect_error(file, c.says, [&] { tensor_file(settings, comm); });
@@ -303,8 +301,7 @@ TEST_F(AxisNamesTest, AreRefusedWhereTheyCannotBeMeant) {
 
 TEST_F(AxisNamesTest, MoreQueriesThanKeysAreNotTakenForHeads) {
   const std::string file = folder / "cross.h5";
-  if (comm.is_root()) make(file, {1, 64, 8, 5}, {1, 16, 8, 5});  // 64 "heads" and 16 key/value "heads"
-  comm.barrier();
+  test::on_root(comm, [&] { make(file, {1, 64, 8, 5}, {1, 16, 8, 5}); });  // 64 "heads" and 16 key/value "heads"
   runfile::InputSettings settings = settings_for(file);
   settings.query_offset.kind = pattern::QueryOffset::Kind::none;
   EXPECT_EQ(tensor_file(settings, comm).order(), core::AxisOrder::bshd);
@@ -312,12 +309,11 @@ TEST_F(AxisNamesTest, MoreQueriesThanKeysAreNotTakenForHeads) {
 
 TEST_F(AxisNamesTest, GradientsHaveTheOrderOfQ) {
   const auto make_file = [&](const std::string& name, const std::vector<hsize_t>& dout, const char* axes) {
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       make(folder / name, {1, 6, 8, 5}, {1, 2, 8, 5}, dout);
       add_dataset(folder / name, "dlse", H5T_IEEE_F32LE, {1, 6, 8});
       if (axes != nullptr) name_axes(folder / name, "dout", axes);
-    }
-    comm.barrier();
+    });
     runfile::InputSettings settings = settings_for(folder / name);
     settings.axes = core::AxisOrder::bhsd;
     settings.dlse = "dlse";

@@ -28,7 +28,7 @@ class ChangedFileTest : public test::InputFileTest {
 
   /// Replaces in.h5 by a file with this type and these extents, by renaming or by overwriting the old file.
   void replace(hid_t type, const std::vector<hsize_t>& extents, bool rename = true) const {
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       const std::string other = folder / "other.h5";
       const std::vector<double> zeros(12 * 2 * 64);  // written, so that the file has room for them
       for (const char* name : {"q", "k", "v"}) add_dataset(other, name, type, extents, zeros.data());
@@ -38,12 +38,11 @@ class ChangedFileTest : public test::InputFileTest {
         std::filesystem::copy_file(other, path, std::filesystem::copy_options::overwrite_existing);
         std::filesystem::remove(other);
       }
-    }
-    comm.barrier();
+    });
   }
   /// Overwrites the numbers of q in the same file.
   void write_in_place() const {
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       const std::vector<float> ones(12 * 2 * 4, 1.0f);
       const auto before = std::filesystem::last_write_time(path);
       // File systems store times only to some milliseconds.
@@ -55,8 +54,7 @@ class ChangedFileTest : public test::InputFileTest {
         H5Dclose(data);
         H5Fclose(file);
       }
-    }
-    comm.barrier();
+    });
   }
   /// Errors of reading q collectively, and on each rank alone; checks that nothing is written after the rows' memory.
   std::vector<std::string> read_errors(const InputFile& file) const {
@@ -103,8 +101,7 @@ TEST_F(ChangedFileTest, NumbersWrittenIntoItAreRefused) {
 
 TEST_F(ChangedFileTest, OneThatIsGoneIsRefused) {
   const InputFile file = tensor_file(settings_for(path), comm);
-  if (comm.is_root()) std::filesystem::remove(path);
-  comm.barrier();
+  test::on_root(comm, [&] { std::filesystem::remove(path); });
   for (const std::string& error : read_errors(file)) {
     EXPECT_EQ(error, path + ": cannot be opened: No such file or directory");
   }
@@ -112,11 +109,10 @@ TEST_F(ChangedFileTest, OneThatIsGoneIsRefused) {
 
 TEST_F(ChangedFileTest, LinksAndRightsAreNoChange) {
   const InputFile file = tensor_file(settings_for(path), comm);
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     std::filesystem::create_hard_link(path, folder / "kept.h5");
     chmod(path.c_str(), 0400);
-  }
-  comm.barrier();
+  });
   const Interval rows = share(12, comm);
   std::vector<float> q(std::size_t(rows.size() * 8), 1);
   EXPECT_NO_THROW(file.read({{"/q", q.data()}}, {rows}, comm));
@@ -141,8 +137,7 @@ TEST_F(ChangedFileTest, ExtentsAndTypeAreHeldAgainstTheFirstLook) {
 
 TEST_F(ChangedFileTest, PartsOfMatricesToo) {
   const std::string weights = folder / "w.h5";
-  if (comm.is_root()) add_dataset(weights, "w", H5T_IEEE_F64LE, {4, 6});
-  comm.barrier();
+  test::on_root(comm, [&] { add_dataset(weights, "w", H5T_IEEE_F64LE, {4, 6}); });
   const Rectangle all{{0, 4}, {0, 6}};
   std::vector<float> host(4 * 6 + 64, -1.0f);
   const InspectedFile seen{weights, agreed_state(weights, comm), {{"w", {{4, 6}, DType::float32}}}};
@@ -152,8 +147,7 @@ TEST_F(ChangedFileTest, PartsOfMatricesToo) {
 
   const InspectedFile right = test::inspected_file(comm, weights, {"w"});
   replace(H5T_IEEE_F32LE, {1, 12, 2, 4});
-  if (comm.is_root()) std::filesystem::rename(path, weights);
-  comm.barrier();
+  test::on_root(comm, [&] { std::filesystem::rename(path, weights); });
   const std::string changed = common_error(comm, [&] { read_parts(right, {{"w", all, all, host.data()}}, comm); });
   EXPECT_EQ(changed.find(weights + ": changed since the run looked at it first: "), 0u) << changed;
 }
@@ -161,11 +155,10 @@ TEST_F(ChangedFileTest, PartsOfMatricesToo) {
 TEST_F(ChangedFileTest, ALayersDatasetsToo) {
   const std::string file = folder / "layer.h5";
   const auto make = [&](const std::string& name, hsize_t width) {
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       add_dataset(name, "x", H5T_IEEE_F32LE, {1, 12, width});
       for (const char* weight : {"wq", "wk", "wv", "wo"}) add_dataset(name, weight, H5T_IEEE_F32LE, {width, width});
-    }
-    comm.barrier();
+    });
   };
   make(file, 8);
   make(folder / "wide.h5", 64);
@@ -174,8 +167,7 @@ TEST_F(ChangedFileTest, ALayersDatasetsToo) {
   settings.layer.emplace();
   settings.layer->heads = settings.layer->kv_heads = 2;
   const InputFile layer = layer_file(settings, {}, comm);
-  if (comm.is_root()) std::filesystem::rename(folder / "wide.h5", file);
-  comm.barrier();
+  test::on_root(comm, [&] { std::filesystem::rename(folder / "wide.h5", file); });
   const Interval rows = share(12, comm);
   std::vector<float> host(12 * 8 + 8 * 8);
   const Rectangle all{{0, 8}, {0, 8}};
@@ -228,22 +220,17 @@ TEST_F(ChangedFileTest, EveryRankMustFindWhatRank0Finds) {
 
 TEST_F(ChangedFileTest, APipeIsNoFileAndNobodyWaitsForIt) {
   const std::string pipe = folder / "pipe";
-  if (comm.is_root()) mkfifo(pipe.c_str(), 0600);
-  comm.barrier();
+  test::on_root(comm, [&] { mkfifo(pipe.c_str(), 0600); });
   expect_error(pipe, "is a FIFO, expected an HDF5 file", [&] { tensor_file(settings_for(pipe), comm); });
 }
 
 TEST_F(ChangedFileTest, OneThatIsOpenForWritingSaysSo) {
   // HDF5 locks files that it writes to by flock(2). A second descriptor of this process counts as another owner.
   const int descriptor = comm.is_root() ? open(path.c_str(), O_RDONLY) : -1;
-  if (comm.is_root()) {
-    EXPECT_EQ(flock(descriptor, LOCK_EX | LOCK_NB), 0);
-  }
-  comm.barrier();
+  test::on_root(comm, [&] { EXPECT_EQ(flock(descriptor, LOCK_EX | LOCK_NB), 0); });
   expect_error(path, "another process has it open for writing (a notebook? close it there, or use a with block)",
                [&] { tensor_file(settings_for(path), comm); });
-  if (comm.is_root()) close(descriptor);
-  comm.barrier();
+  test::on_root(comm, [&] { close(descriptor); });
   EXPECT_NO_THROW(tensor_file(settings_for(path), comm));
 }
 

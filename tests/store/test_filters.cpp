@@ -51,7 +51,7 @@ class Filters : public test::InputFileTest {
   /// Makes an input whose q is filtered, except for its first `plain` rows.
   void make_filtered_input(int plain) const {
     test::make_input(comm, path, H5T_IEEE_F32LE, {1, 6, 2, 2, 4});
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       stored_as_they_are = plain;
       {
         FileId file = open_alone(path, true);
@@ -59,8 +59,7 @@ class Filters : public test::InputFileTest {
       }
       const Filter filter;
       add_filtered(path, "q", H5T_IEEE_F32LE, {1, 6, 2, 4}, q);
-    }
-    comm.barrier();
+    });
   }
   std::vector<float> read() const {
     const InputFile file = tensor_file(test::settings_for(path), comm);
@@ -111,11 +110,10 @@ TEST_F(Filters, AMissingOneIsNamedWhenOnlyLaterRowsNeedIt) {
 
 TEST_F(Filters, DocumentsToo) {
   test::make_input(comm, path, H5T_IEEE_F32LE, {1, 6, 2, 2, 4});
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     const Filter filter;
     add_filtered(path, "documents", H5T_STD_I64LE, {2}, std::vector<std::int64_t>{0, 6});
-  }
-  comm.barrier();
+  });
   runfile::InputSettings settings = test::settings_for(path);
   settings.documents = "documents";
   expect_error(path, "dataset documents cannot be read; " + advice, [&] { tensor_file(settings, comm); });

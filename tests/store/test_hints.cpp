@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "annulus/store/output_file.hpp"
+#include "store/hdf5_files.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -114,25 +115,25 @@ TEST_F(Hints, AreRefusedForAPathThatMpiWouldMisread) {
 TEST_F(Hints, MakeAFileOnlyWhereNoneIs) {
   for (const char* name : {"there", "link"}) {
     const std::string part = path(name) + ".part";
-    if (comm.is_root() && std::string(name) == "there") std::ofstream(part) << "kept";
-    if (comm.is_root() && std::string(name) == "link") std::filesystem::create_symlink(path("nowhere"), part);
-    comm.barrier();
+    test::on_root(comm, [&] {
+      if (std::string(name) == "there") std::ofstream(part) << "kept";
+      if (std::string(name) == "link") std::filesystem::create_symlink(path("nowhere"), part);
+    });
     for (const comm::FileHints& hints : {comm::FileHints{{"mine", "7"}}, comm::FileHints{}}) {
       EXPECT_THROW(make({path(name), true, {}, hints}, comm), core::Error) << name;
     }
   }
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     EXPECT_EQ(std::filesystem::file_size(path("there.part")), 4U);
     EXPECT_FALSE(std::filesystem::exists(path("nowhere"))) << "a link was followed";
-  }
-  comm.barrier();
+  });
 }
 
 TEST_F(Hints, LargeDatasetsStartAtMultiplesOfTheAlignment) {
   const std::string plain = path("plain.h5"), aligned = path("aligned.h5");
   make({plain, false}, comm);
   make({aligned, false, 4096}, comm);  // q, k and v have 8192 bytes each
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     bool is_aligned = true;
     for (const char* name : {"q", "k", "v"}) {
       EXPECT_EQ(offset_of(aligned, name) % 4096, 0) << name;
@@ -140,7 +141,7 @@ TEST_F(Hints, LargeDatasetsStartAtMultiplesOfTheAlignment) {
     }
     EXPECT_FALSE(is_aligned) << "small files stay small";
     EXPECT_LT(std::filesystem::file_size(plain), std::filesystem::file_size(aligned));
-  }
+  });
   const Alignment automatic, asked(4096);
   EXPECT_EQ(automatic.from, 16 << 20);
   EXPECT_EQ(automatic.step, 1 << 20);

@@ -28,13 +28,12 @@ struct Extents {
 
 void make_layer(const comm::Communicator& comm, const std::string& path, const std::string& changed = "",
                 const std::vector<hsize_t>& extents = {}, hid_t type = H5T_IEEE_F32LE) {
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     for (const auto& [name, usual] : Extents().of) {
       const bool here = name == changed;
       add_dataset(path, name, here ? type : H5T_IEEE_F32LE, here && !extents.empty() ? extents : usual);
     }
-  }
-  comm.barrier();
+  });
 }
 
 runfile::Settings settings_for(const std::string& path) {
@@ -61,8 +60,7 @@ TEST_F(LayerFileTest, DescribesTheLayer) {
 TEST_F(LayerFileTest, ReadsRows) {
   const auto x = counting<float>(2 * 5 * 6);
   make_layer(comm, path);
-  if (comm.is_root()) add_dataset(path, "mine", H5T_IEEE_F32LE, {2, 5, 6}, x.data());
-  comm.barrier();
+  test::on_root(comm, [&] { add_dataset(path, "mine", H5T_IEEE_F32LE, {2, 5, 6}, x.data()); });
   runfile::Settings settings = settings_for(path);
   settings.layer->x = "/mine";
   const Interval rows = test::share(5, comm);
@@ -172,8 +170,7 @@ TEST_F(PartsTest, OutsideTheDatasetAreEveryonesError) {
 TEST_F(PartsTest, NanIsNamedByItsPlace) {
   std::vector<float> w(7 * 5, 1.0f);
   w[4 * 5 + 2] = std::numeric_limits<float>::quiet_NaN();
-  if (comm.is_root()) add_dataset(path, "w", H5T_IEEE_F32LE, {7, 5}, w.data());
-  comm.barrier();
+  test::on_root(comm, [&] { add_dataset(path, "w", H5T_IEEE_F32LE, {7, 5}, w.data()); });
   for (const bool by_rows : {true, false}) {
     const Rectangle kept = part_of(by_rows, 7, 5, comm.size(), comm.rank());
     std::vector<float> host(std::size_t(kept.count()));

@@ -25,8 +25,7 @@ class MissingValuesTest : public test::InputFileTest {
   MissingValuesTest() { settings_.dlse = "/dlse"; }
 
   void make(hid_t type, bool is_chunked = false, double first = 1) {
-    comm.barrier();  // no rank still reads the earlier file
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       const hid_t lse = H5Tget_size(type) == 8 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE;
       std::filesystem::remove(path);
       for (const std::string& name : tensors) {
@@ -37,13 +36,11 @@ class MissingValuesTest : public test::InputFileTest {
         test::add_dataset(path, name, name == "/dlse" ? lse : type, extents, numbers.data(), H5T_NATIVE_DOUBLE,
                           is_chunked ? std::vector<hsize_t>{1, 3, 2, 4} : std::vector<hsize_t>{});
       }
-    }
-    comm.barrier();
+    });
   }
   void mark(const std::string& dataset, const std::string& attribute, const std::vector<double>& values,
             hid_t type = H5T_NATIVE_DOUBLE) const {
-    if (comm.is_root()) add_attribute(path, dataset, attribute, type, values);
-    comm.barrier();
+    test::on_root(comm, [&] { add_attribute(path, dataset, attribute, type, values); });
   }
   /// The error of reading a whole dataset; "" if there is none.
   std::string error_of_reading(const std::string& dataset) const {
@@ -88,7 +85,8 @@ TEST_F(MissingValuesTest, PackedNumbersAreRefused) {
     for (const std::string attribute : {"scale_factor", "add_offset"}) {
       make(H5T_IEEE_F32LE);
       const std::vector<std::int64_t> offsets{0, 7};
-      if (comm.is_root()) test::add_dataset(path, "documents", H5T_STD_I64LE, {2}, offsets.data(), H5T_NATIVE_INT64);
+      test::on_root(
+          comm, [&] { test::add_dataset(path, "documents", H5T_STD_I64LE, {2}, offsets.data(), H5T_NATIVE_INT64); });
       settings_.documents = "documents";
       mark(name, attribute, {0.5});
       const std::string says =
@@ -126,7 +124,8 @@ TEST_F(MissingValuesTest, AFillValueThatDoesNotOccurIsFine) {
   for (const std::string& name : tensors) EXPECT_EQ(error_of_reading(name), "");
   EXPECT_EQ(error_of_rows(core::StoredTensor::q, "/q", 1), "");
   const std::vector<std::int64_t> offsets{0, 7};  // no integer is one of these values
-  if (comm.is_root()) test::add_dataset(path, "documents", H5T_STD_I64LE, {2}, offsets.data(), H5T_NATIVE_INT64);
+  test::on_root(comm,
+                [&] { test::add_dataset(path, "documents", H5T_STD_I64LE, {2}, offsets.data(), H5T_NATIVE_INT64); });
   settings_.documents = "documents";
   mark("documents", "_FillValue", {std::nan(""), 1e19, 7.5});
   EXPECT_EQ(error_of_reading("/q"), "");
@@ -139,7 +138,8 @@ TEST_F(MissingValuesTest, RowsThatDoNotExistAreNotMissingZeros) {
   for (const double first : {1.0, -3.0}) {
     for (const bool is_chunked : {false, true}) {
       make(H5T_IEEE_F32LE, is_chunked, first);
-      if (comm.is_root()) test::add_dataset(path, "documents", H5T_STD_I64LE, {2}, offsets.data(), H5T_NATIVE_INT64);
+      test::on_root(
+          comm, [&] { test::add_dataset(path, "documents", H5T_STD_I64LE, {2}, offsets.data(), H5T_NATIVE_INT64); });
       mark("/q", "_FillValue", {0});
       const std::string says = error_of_reading("/q");
       EXPECT_EQ(says.empty(), first > 0) << says;
@@ -187,11 +187,10 @@ TEST_F(MissingValuesTest, RowsThatAreReadAhead) {
 
 TEST_F(MissingValuesTest, AnAttributeThatIsNoNumberIsRefused) {
   make(H5T_IEEE_F32LE);
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     const FileId file = open_alone(path, true);
     add_text(open_dataset(file, path, "/q"), "_FillValue", "none");
-  }
-  comm.barrier();
+  });
   expect_error(path, "dataset /q has an attribute _FillValue that holds text, expected a number",
                [&] { tensor_file(settings_, comm, true); });
 }
@@ -211,15 +210,14 @@ TEST_F(MissingValuesTest, OfALayer) {
     const auto& marked = dataset.first;
     const std::size_t axes = dataset.second.size();
     SCOPED_TRACE(marked);
-    comm.barrier();
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       std::filesystem::remove(path);
       for (const auto& [name, extents] : datasets) {
         std::vector<double> numbers(60, 1.0);
         numbers[5] = 7;
         test::add_dataset(path, name, H5T_IEEE_F32LE, extents, numbers.data(), H5T_NATIVE_DOUBLE);
       }
-    }
+    });
     mark(marked, "_FillValue", {7});
     const InputFile file = layer_file(settings, {true, true}, comm);
     std::vector<float> memory(60);

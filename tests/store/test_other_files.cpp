@@ -34,16 +34,14 @@ class OtherFiles : public test::InputFileTest {
 
   /// Rank 0 makes q, which counts from 0, and v, from 1000; then `add_k` puts k, which counts from 500, in other files.
   void make(const std::function<void(hid_t file)>& add_k) {
-    comm.barrier();
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       for (const std::string& one : {path, other, third, raw}) std::filesystem::remove(one);
       add_dataset(path, "q", H5T_IEEE_F32LE, extents, test::counting<float>(all).data());
       add_dataset(path, "v", H5T_IEEE_F32LE, extents, test::counting<float>(all, 1000).data());
       const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
       add_k(file);
       H5Fclose(file);
-    }
-    comm.barrier();
+    });
   }
   /// Puts k into a file after other numbers, so that no dataset of the first file has the same offset.
   static void put_k(const std::string& file, const std::string& name = "k", const std::vector<hsize_t>& chunk = {}) {
@@ -96,11 +94,10 @@ class OtherFiles : public test::InputFileTest {
   /// Moves a file into the folder "prefix", and returns its new name.
   std::string below_prefix(const std::string& file) const {
     const std::string moved = folder / "prefix/" + std::filesystem::path(file).filename().string();
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       std::filesystem::create_directory(folder / "prefix");
       std::filesystem::rename(file, moved);
-    }
-    comm.barrier();
+    });
     return moved;
   }
 
@@ -193,12 +190,11 @@ TEST_F(OtherFiles, ThatAreMissingOrCutShortAreRefused) {
   expect_missing("third.h5");
   make_virtual("other.h5");
   const auto change_other = [&](const std::function<void(hid_t file)>& change) {
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       const hid_t file = H5Fopen(other.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
       change(file);
       H5Fclose(file);
-    }
-    comm.barrier();
+    });
   };
   change_other([](hid_t file) { H5Ldelete(file, "k", H5P_DEFAULT); });
   expect_missing(other);
@@ -272,9 +268,7 @@ TEST_F(OtherFiles, AVirtualDatasetMadeOfItselfIsRefused) {
 /// HDF5 itself would open a FIFO, and wait until some process writes into it.
 TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
   const std::string fifo = folder / "fifo";
-  if (comm.is_root()) {
-    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  }
+  test::on_root(comm, [&] { ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0); });
   make([&](hid_t file) { H5Lcreate_external(fifo.c_str(), "k", file, "k", H5P_DEFAULT, H5P_DEFAULT); });
   expect_error(path, "dataset /k is a link to nothing that can be read",
                [&] { tensor_file(settings_for(path), comm); });
@@ -296,7 +290,7 @@ TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
 /// A file may state larger sizes than it holds: they are checked before memory is allocated.
 TEST_F(OtherFiles, ClaimsAreNoReasonToTakeMemory) {
   make([&](hid_t) { put_k(path); });
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     const hsize_t many = hsize_t(1) << 40;
     const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), creation = H5Pcreate(H5P_DATASET_CREATE);
     const hsize_t chunk = 16, more[4] = {hsize_t(1) << 40, hsize_t(1) << 20, 1, 1}, chunks[4] = {1, 1, 1, 1};
@@ -314,8 +308,7 @@ TEST_F(OtherFiles, ClaimsAreNoReasonToTakeMemory) {
     H5Dclose(documents);
     H5Pclose(creation);
     H5Fclose(file);
-  }
-  comm.barrier();
+  });
   runfile::InputSettings settings = settings_for(path);
   settings.documents = "documents";
   expect_error(path, "dataset documents has 1099511627776 numbers, expected at most 268435456: every rank keeps all",
@@ -332,9 +325,7 @@ TEST_F(OtherFiles, MustStayAsTheyAre) {
     H5Lcreate_external("other.h5", "k", file, "k", H5P_DEFAULT, H5P_DEFAULT);
   });
   const InputFile file = tensor_file(settings_for(path), comm);
-  comm.barrier();
-  if (comm.is_root()) add_dataset(other, "more", H5T_IEEE_F32LE, {100});
-  comm.barrier();
+  test::on_root(comm, [&] { add_dataset(other, "more", H5T_IEEE_F32LE, {100}); });
   std::vector<float> memory(all);
   expect_error(file.inspected().others.begin()->first, "changed since the run looked at it first", [&] {
     file.read({{"/k", memory.data()}}, {test::share(Index(rows), comm)}, comm);
@@ -366,8 +357,7 @@ TEST_F(OtherFiles, SmallDatasetsAreCheckedAsLargeOnes) {
         put_k(other);
         H5Lcreate_external("other.h5", "k", file, "k", H5P_DEFAULT, H5P_DEFAULT);
       });
-      if (comm.is_root()) spoil();
-      comm.barrier();
+      test::on_root(comm, [&] { spoil(); });
       runfile::InputSettings settings = settings_for(path);
       name_it(settings, name);
       if (says.empty()) {

@@ -169,12 +169,11 @@ TEST(OutputFile, LeavesNothingWhenItIsNotFinished) {
 TEST(OutputFile, FindsABadPlaceBeforeTheComputation) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     std::ofstream(folder / "taken.h5") << "precious";
     std::filesystem::create_directory(folder / "folder.h5");
     std::filesystem::create_symlink(folder / "nowhere", folder / "dangling.h5");
-  }
-  comm.barrier();
+  });
   const auto error = [&](const std::string& path, bool overwrite, const std::vector<TensorSpec>& specs) {
     return common_error(comm, [&] { OutputFile(output_plan({path, overwrite}, specs), comm); });
   };
@@ -202,8 +201,7 @@ TEST(OutputFile, OverwritesAtTheVeryEnd) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
-  if (comm.is_root()) std::ofstream(path) << "precious";
-  comm.barrier();
+  test::on_root(comm, [&] { std::ofstream(path) << "precious"; });
   const auto rows = dealt(64, 16, comm);
   {
     OutputFile given_up(output_plan({path, true}, small_specs), comm);
@@ -229,8 +227,7 @@ TEST(OutputFile, AFileThatCameMeanwhileIsNotReplacedAndTheResultIsKept) {
     OutputFile file(output_plan({path, false}, small_specs), comm);
     const auto rows = dealt(64, 16, comm);
     file.write({{"out", small_rows(rows).data()}}, rows, owners(64, 16, comm));
-    if (comm.is_root()) std::ofstream(path) << "precious";
-    comm.barrier();
+    test::on_root(comm, [&] { std::ofstream(path) << "precious"; });
     message = common_error(comm, [&] { file.publish({}); });
   }
   comm.barrier();
@@ -254,14 +251,12 @@ TEST(OutputFile, AnExchangedPartFileIsNotWrittenNorRemoved) {
   for (const bool by_a_link : {false, true}) {
     {
       OutputFile file(output_plan({path, true}, small_specs), comm);
-      comm.barrier();
-      if (comm.is_root()) {
+      test::on_root(comm, [&] {
         std::filesystem::rename(part, folder / "stolen");
         std::ofstream(folder / "victim") << "precious";
         if (by_a_link) std::filesystem::create_symlink(folder / "victim", part);
         if (!by_a_link) std::ofstream(part) << "precious";
-      }
-      comm.barrier();
+      });
       file.write({{"out", small_rows(rows).data()}}, rows, owners(64, 16, comm));
       const std::string message = common_error(comm, [&] { file.publish({}); });
       EXPECT_EQ(message, part + ": was removed, renamed or replaced while the run wrote it");
@@ -270,11 +265,9 @@ TEST(OutputFile, AnExchangedPartFileIsNotWrittenNorRemoved) {
     comm.barrier();
     EXPECT_EQ(content_of(folder / "victim"), "precious");
     EXPECT_EQ(content_of(part), "precious") << "not ours to remove";
-    comm.barrier();
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       for (const std::string& name : names_in(folder / "")) std::filesystem::remove(folder / name);
-    }
-    comm.barrier();
+    });
   }
 }
 
@@ -296,8 +289,7 @@ TEST(OutputFile, OneAtATimeAndADeadOwnersIsTakenOver) {
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
   const auto rows = dealt(64, 16, comm);
-  if (comm.is_root()) begin_and_vanish(path);
-  comm.barrier();
+  test::on_root(comm, [&] { begin_and_vanish(path); });
   EXPECT_EQ(names_in(folder / "").size(), 2u);
   comm.barrier();
   OutputFile file(output_plan({path, false}, small_specs), comm);
@@ -317,8 +309,10 @@ TEST(OutputFile, ARefusedLaunchRemovesWhatAKilledOneLeft) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
-  if (comm.is_root()) begin_and_vanish(path), std::ofstream(path) << "an earlier result";
-  comm.barrier();
+  test::on_root(comm, [&] {
+    begin_and_vanish(path);
+    std::ofstream(path) << "an earlier result";
+  });
   const std::string message = common_error(comm, [&] { OutputFile(output_plan({path, false}, small_specs), comm); });
   EXPECT_NE(message.find("exists already"), std::string::npos) << message;
   EXPECT_EQ(names_in(folder / ""), std::vector<std::string>{"out.h5"}) << "a part file without a journal is in the way";
@@ -329,8 +323,7 @@ TEST(OutputFile, APartFileWithoutAJournalIsInTheWay) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
-  if (comm.is_root()) std::ofstream(path + ".part") << "precious";
-  comm.barrier();
+  test::on_root(comm, [&] { std::ofstream(path + ".part") << "precious"; });
   const std::string message = common_error(comm, [&] { OutputFile(output_plan({path, true}, small_specs), comm); });
   EXPECT_EQ(message.find(path + ".part: is in the way"), 0u) << message;
   EXPECT_EQ(names_in(folder / ""), std::vector<std::string>{"out.h5.part"}) << "no journal stays";
@@ -341,12 +334,11 @@ TEST(OutputFile, APartFileWithoutAJournalIsInTheWay) {
 TEST(OutputFile, FollowsALink) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     std::filesystem::create_directory(folder / "scratch");
     std::ofstream(folder / "scratch/real.h5") << "old";
     std::filesystem::create_symlink(folder / "scratch/real.h5", folder / "out.h5");
-  }
-  comm.barrier();
+  });
   OutputFile(output_plan({folder / "out.h5", true}, small_specs), comm).publish({});
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "out.h5"));
   EXPECT_EQ(look_at_dataset(folder / "scratch/real.h5", "out").type, DType::float32);

@@ -40,8 +40,7 @@ TEST_F(TensorFileTest, DescribesTheProblem) {
 TEST_F(TensorFileTest, ReadsDocumentsOfAnyIntegerType) {
   make_input(comm, path, H5T_IEEE_F32LE, {1, 9, 1, 1, 2});
   const std::vector<std::int32_t> offsets{0, 4, 4, 9};  // a document may be empty
-  if (comm.is_root()) add_dataset(path, "documents", H5T_STD_I32LE, {4}, offsets.data());
-  comm.barrier();
+  test::on_root(comm, [&] { add_dataset(path, "documents", H5T_STD_I32LE, {4}, offsets.data()); });
   runfile::InputSettings settings = settings_for(path);
   settings.documents = "documents";
   EXPECT_EQ(tensor_file(settings, comm).documents(), (pattern::Documents{0, 4, 4, 9}));
@@ -91,15 +90,14 @@ TEST_F(TensorFileTest, TakesBigEndianFloats) {
 
 TEST_F(TensorFileTest, TakesBigEndianHalves) {
   const unsigned char bytes[2 * 2] = {0x3c, 0x01, 0xc0, 0x49};
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     const hid_t half = H5Tcopy(H5T_IEEE_F32BE);
     H5Tset_fields(half, 15, 10, 5, 0, 10);
     H5Tset_size(half, 2);
     H5Tset_ebias(half, 15);
     for (const char* name : {"q", "k", "v"}) add_dataset(path, name, half, {1, 1, 1, 2}, bytes);
     H5Tclose(half);
-  }
-  comm.barrier();
+  });
   const InputFile file = tensor_file(settings_for(path), comm);
   EXPECT_EQ(file.type(), DType::float16);
   std::uint16_t bits[2] = {};
@@ -110,7 +108,7 @@ TEST_F(TensorFileTest, TakesBigEndianHalves) {
 
 TEST_F(TensorFileTest, TakesChunkedCompressedDatasets) {
   const auto all = counting<float>(10 * 2 * 3);
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
     const hsize_t extents[4] = {1, 10, 2, 3}, chunk[4] = {1, 4, 1, 3};
     const hid_t space = H5Screate_simple(4, extents, nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
@@ -124,8 +122,7 @@ TEST_F(TensorFileTest, TakesChunkedCompressedDatasets) {
     H5Pclose(creation);
     H5Sclose(space);
     H5Fclose(file);
-  }
-  comm.barrier();
+  });
   const Interval rows = share(10, comm);
   std::vector<float> q(std::size_t(rows.size() * 6));
   tensor_file(settings_for(path), comm).read({{"/q", q.data()}}, {rows}, comm);
@@ -212,8 +209,7 @@ TEST_F(TensorFileTest, NamesWhatIsWrong) {
   for (const BadInput& bad : bad_inputs) {
     SCOPED_TRACE(bad.name);
     const std::string file = folder / (std::string(bad.name) + ".h5");
-    if (comm.is_root()) bad.make(file);
-    comm.barrier();
+    test::on_root(comm, [&] { bad.make(file); });
     expect_error(file, bad.says, [&] { tensor_file(settings_for(file), comm); });
   }
 }
@@ -221,10 +217,9 @@ TEST_F(TensorFileTest, NamesWhatIsWrong) {
 TEST_F(TensorFileTest, NamesSomeOfManyDatasetsAndTheMostSimilar) {
   const auto refused = [&](int count, const std::string& asked) {
     const std::string file = folder / fmt::format("{}_{}.h5", count, asked);
-    for (int i = 10; comm.is_root() && i < 10 + count; ++i) {
-      add_dataset(file, fmt::format("layer_{}_q", i), H5T_IEEE_F32LE, {1});
-    }
-    comm.barrier();
+    test::on_root(comm, [&] {
+      for (int i = 10; i < 10 + count; ++i) add_dataset(file, fmt::format("layer_{}_q", i), H5T_IEEE_F32LE, {1});
+    });
     runfile::InputSettings settings = settings_for(file);
     settings.q = asked;
     return common_error(comm, [&] { tensor_file(settings, comm); });
@@ -241,7 +236,7 @@ TEST_F(TensorFileTest, NamesSomeOfManyDatasetsAndTheMostSimilar) {
 
 TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
   make_input(comm, path, H5T_IEEE_F32LE, {1, 9, 1, 1, 2});
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     const auto add = [&](const char* name, std::vector<std::int64_t> offsets) {
       add_dataset(path, name, H5T_STD_I64LE, {hsize_t(offsets.size())}, offsets.data());
     };
@@ -251,8 +246,7 @@ TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
     add("down", {0, 6, 4, 9});
     add_dataset(path, "floats", H5T_IEEE_F32LE, {2});
     add_dataset(path, "table", H5T_STD_I64LE, {1, 2});
-  }
-  comm.barrier();
+  });
   const std::vector<std::pair<std::string, std::string>> cases{
       {"none_there", "no dataset none_there (in the file: "},
       {"long", "dataset long has 3 offsets, 0 ... 10, expected 2 or more, from 0 to at most 9"},
@@ -270,13 +264,12 @@ TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
 
 TEST_F(TensorFileTest, ReadsWhichRowsExist) {
   make_input(comm, path, H5T_IEEE_F32LE, {2, 9, 1, 1, 2});
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     const std::vector<std::int64_t> offsets{0, 4, 7}, lengths{5, 9}, ranges{2, 6, 9, 9};
     add_dataset(path, "documents", H5T_STD_I64LE, {3}, offsets.data());
     add_dataset(path, "lengths", H5T_STD_I64LE, {2}, lengths.data());
     add_dataset(path, "ranges", H5T_STD_I64LE, {2, 2}, ranges.data());
-  }
-  comm.barrier();
+  });
   using core::Interval;
   const auto look = [&](auto runfile::InputSettings::*key, const char* name) {
     runfile::InputSettings settings = settings_for(path);
@@ -298,7 +291,7 @@ TEST_F(TensorFileTest, ReadsWhichRowsExist) {
 
 TEST_F(TensorFileTest, NamesWhatIsWrongWithLengths) {
   make_input(comm, path, H5T_IEEE_F32LE, {2, 9, 1, 1, 2});
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     const auto add = [&](const char* name, const std::vector<hsize_t>& extents,
                          const std::vector<std::int64_t>& numbers) {
       add_dataset(path, name, H5T_STD_I64LE, extents, numbers.data());
@@ -310,8 +303,7 @@ TEST_F(TensorFileTest, NamesWhatIsWrongWithLengths) {
     add("turned", {2, 2}, {0, 9, 5, 4});
     add("cube", {2, 1, 1}, {1, 2});
     add_dataset(path, "floats", H5T_IEEE_F32LE, {2});
-  }
-  comm.barrier();
+  });
   const std::vector<std::pair<std::string, std::string>> cases{
       {"three", "dataset three has shape (3), expected (2) or (2, 2) to fit 2 batch entries"},
       {"triples", "dataset triples has shape (2, 3), expected (2) or (2, 2) to fit 2 batch entries"},
@@ -333,7 +325,7 @@ void expect_named(DType type, hid_t file_type, T bad, const std::string& value) 
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const std::string path = folder / "in.h5";
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     add_dataset(path, "q", file_type, {2, 9, 4, 3});
     add_dataset(path, "k", file_type, {2, 9, 2, 3});
     std::vector<T> v(2 * 9 * 2 * 3, T(1));
@@ -341,8 +333,7 @@ void expect_named(DType type, hid_t file_type, T bad, const std::string& value) 
     v[((0 * 9 + 7) * 2 + 1) * 3 + 0] = bad;  // [0, 7, 1, 0]: before those of batch entry 1
     v[((1 * 9 + 0) * 2 + 0) * 3 + 1] = bad;
     add_dataset(path, "v", file_type, {2, 9, 2, 3}, v.data());
-  }
-  comm.barrier();
+  });
   const InputFile file = tensor_file(settings_for(path), comm);
   ASSERT_EQ(file.type(), type);
   // Rank p of P holds rows p, p + P, ..., so that neighbouring rows are on different ranks.

@@ -23,21 +23,19 @@ using TensorFileGradientsTest = test::InputFileTest;
 void make_gradients(const comm::Communicator& comm, const std::string& path, hid_t dout_type,
                     const std::vector<hsize_t>& dout, hid_t dlse_type, const std::vector<hsize_t>& dlse) {
   make_input(comm, path, H5T_IEEE_F32LE, {2, 5, 4, 2, 3});
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     add_dataset(path, "dout", dout_type, dout);
     add_dataset(path, "dlse", dlse_type, dlse);
-  }
-  comm.barrier();
+  });
 }
 
 TEST_F(TensorFileGradientsTest, ReadsGradients) {
   const auto dout = counting<float>(2 * 5 * 4 * 3), dlse = counting<float>(2 * 5 * 4, 1000);
   make_input(comm, path, H5T_IEEE_F32LE, {2, 5, 4, 2, 3});
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     add_dataset(path, "/dout", H5T_IEEE_F32LE, {2, 5, 4, 3}, dout.data());
     add_dataset(path, "/g/lse", H5T_IEEE_F32LE, {2, 5, 4}, dlse.data());
-  }
-  comm.barrier();
+  });
   runfile::InputSettings settings = settings_for(path);
   settings.dlse = "/g/lse";
   const InputFile file = tensor_file(settings, comm, true);
@@ -105,11 +103,10 @@ TEST_F(TensorFileGradientsTest, NamesTheFirstNumberThatIsNoneOfDlse) {
   std::vector<float> dlse(2 * 5 * 4, 1.0f);
   dlse[(1 * 5 + 3) * 4 + 2] = std::numeric_limits<float>::infinity();
   make_input(comm, path, H5T_IEEE_F32LE, {2, 5, 4, 2, 3});
-  if (comm.is_root()) {
+  test::on_root(comm, [&] {
     add_dataset(path, "/dout", H5T_IEEE_F32LE, {2, 5, 4, 3});
     add_dataset(path, "/dlse", H5T_IEEE_F32LE, {2, 5, 4}, dlse.data());
-  }
-  comm.barrier();
+  });
   runfile::InputSettings settings = settings_for(path);
   settings.dlse = "/dlse";
   const InputFile file = tensor_file(settings, comm, true);

@@ -72,7 +72,7 @@ void add_virtual(const std::string& path, const char* name, const std::vector<Pa
 class Unwritten : public test::InputFileTest {
  protected:
   Unwritten() {
-    if (comm.is_root()) {
+    test::on_root(comm, [&] {
       const auto all = test::counting<float>(rows * heads * dim);
       for (const char* name : {"q", "k"}) add_dataset(path, name, H5T_IEEE_F32LE, {1, rows, heads, dim}, all.data());
       for (const unsigned level : {0U, 4U}) {
@@ -93,8 +93,7 @@ class Unwritten : public test::InputFileTest {
       add_virtual(path, "growing", {{0, H5S_UNLIMITED, "k"}}, 7);
       add_virtual(path, "part", {{0, rows, "v5_0"}}, 7);
       add_virtual(path, "part_filled", {{0, rows, "filled"}});
-    }
-    comm.barrier();
+    });
   }
 
   runfile::InputSettings with_v(const std::string& name) const {
