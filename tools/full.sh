@@ -54,6 +54,14 @@ run_part() {
     without-mpi)
       build_release annulus  # tools/python/test asks for it
       phase "without mpi" test_without_mpi ;;
+    # A rank that is late at every file finds tests in which ranks do not wait for each other.
+    slow-ranks)
+      build_release all
+      for rank in 1 0; do
+        SLOW_CALL=open SLOW_NUMBER=all SLOW_SECONDS=0.02 SLOW_RANK=$rank \
+          LD_PRELOAD=$PWD/build/test/tests/end_to_end/libslow_calls.so \
+          phase "slow rank $rank" run_tests build/test 6 -R '^(app|report|store)_'
+      done ;;
     faults)
       is_root || cannot "faults, without apt or root"
       build_release all

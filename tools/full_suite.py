@@ -32,6 +32,8 @@ PARTS = {
     "tidy-tests": (["src/annulus", "tests", ".clang-tidy"], "clang-tidy: tests, but of strategies"),
     "tidy-strategies": ([*STRATEGIES, "tests/strategies", ".clang-tidy"], "clang-tidy: tests of strategies"),
     "without-mpi": ([*STRATEGIES, "tools/python", "pyproject.toml"], "library and Python package without MPI"),
+    "slow-ranks": (["src/annulus", "tests/app", "tests/report", "tests/store"],
+                   "tests of files, with one rank always late"),
     "faults": (["src/annulus", "tests/faults"], "kills, full disks, cut networks, bits; needs root"),
     "caches": (["src/annulus/store", "tests/shared_cache"], "a file by two mounts with own caches; needs root"),
     "mutations": (["src/annulus", "tests"], "mistakes that are made on purpose: tests notice each"),

@@ -2,7 +2,7 @@
 //   SLOW_CALL     which call: a name that is given to maybe() or suffers() below
 //   SLOW_RANK     the rank (without a launcher: 0)
 //   SLOW_SECONDS  how much longer the call takes; "stop": the process stops in the call (SIGSTOP) until it is killed
-//   SLOW_NUMBER   only the call with this number (default: 1)
+//   SLOW_NUMBER   only the call with this number (default: 1); "all": each of them, without a line on stderr
 //   SLOW_PATH     for open: only paths with this ending
 // fsync stands for a slow disk: it takes SLOW_SECONDS per 64 MiB of the file that sync_file_range has not flushed yet.
 // locks: fcntl fails as on a file system without locks, always.
@@ -36,9 +36,12 @@ bool is_our_rank() { return annulus::test::is_rank_of("SLOW_RANK"); }
 
 bool suffers(std::string_view call) { return variable("SLOW_CALL") == call && is_our_rank(); }
 
+bool is_every_call() { return variable("SLOW_NUMBER") == "all"; }
+
 /// Counts the calls that match; true if this one has the number SLOW_NUMBER.
 bool now() {
   static int number = 0;
+  if (is_every_call()) return true;
   const int wanted = std::atoi(variable("SLOW_NUMBER").empty() ? "1" : std::getenv("SLOW_NUMBER"));
   return ++number == wanted;
 }
@@ -49,7 +52,7 @@ void suffer(double times = 1) {
     raise(SIGSTOP);
     return;
   }
-  std::fprintf(stderr, "slow: sleeps\n");
+  if (!is_every_call()) std::fprintf(stderr, "slow: sleeps\n");
   usleep(useconds_t(1e6 * times * std::atof(std::getenv("SLOW_SECONDS"))));
 }
 

@@ -13,6 +13,12 @@ namespace {
 
 using pattern::PartitionKind;
 
+std::optional<SlicedCost> cut_of(const Candidate& candidate, const Problem& problem, int ranks,
+                                 const core::Machine& machine) {
+  SliceCounts known;
+  return cut_to_fit(candidate, problem, ranks, machine, known);
+}
+
 TEST(Auto, LeavesOutWhatDoesNotFitIntoMemory) {
   core::Machine machine = core::default_machine();
   machine.between_nodes = machine.inside_node = {1, 1e-12};  // latency is everything: few messages win
@@ -54,6 +60,17 @@ TEST(Auto, TakesPassesWhereNothingFitsAtOnce) {
   EXPECT_LE(taken.sliced->cost.memory_bytes, machine.memory_per_rank);
   EXPECT_GE(taken.sliced->cost.seconds, 0.9 * taken.cost->seconds);
   EXPECT_NE(choice.reason.find(" in 2 passes of "), std::string::npos) << choice.reason;
+  machine.memory_per_rank = 0.4 * least;
+  const Choice several_sizes = choose(problem, 8, 0, machine);
+  for (const Candidate& one : several_sizes.candidates) {  // those with the same partition use the same counts
+    if (!one.sliced) continue;
+    Problem cut = problem;
+    cut.partition = one.partition;
+    const Problem slice = narrowed(cut, slice_of(cut.shape, one.sliced->size, 0));
+    const auto counted_anew = predict(*one.strategy, slice, one.strategy->partition(cut, 8), machine);
+    EXPECT_EQ(one.sliced->cost.memory_bytes, counted_anew->memory_bytes) << name_of(one);
+    EXPECT_DOUBLE_EQ(one.sliced->cost.seconds, double(one.sliced->slices) * counted_anew->seconds) << name_of(one);
+  }
   machine.memory_per_rank = 1000;
   EXPECT_FALSE(choose(problem, 8, 0, machine).fits);
 }
@@ -113,7 +130,7 @@ TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {
     EXPECT_NE(choice.reason.find("/dev/somewhere (1.0 MiB per rank free)"), std::string::npos) << choice.reason;
     // Onesided fits into memory, and a gather does not: the reason must name both.
     std::vector<Candidate> two{candidate(all, "onesided"), candidate(all, "allgather")};
-    two[1].sliced = cut_to_fit(two[1], problem, 8, machine);
+    two[1].sliced = cut_of(two[1], problem, 8, machine);
     ASSERT_TRUE(two[1].sliced);
     EXPECT_NE(choose_among(two, problem, machine).reason.find("/dev/somewhere"), std::string::npos);
     two[1].sliced.reset();
@@ -139,21 +156,21 @@ TEST(Auto, TakesPassesWhoseWindowsFitAndWhoseBitsAreTheSame) {
   const Candidate onesided = candidate(candidates(problem, 8, machine), "onesided");
   machine.memory_per_rank = 0.6 * onesided.cost->memory_bytes;
   machine.window_per_rank = onesided.cost->window_bytes;
-  const auto cut = cut_to_fit(onesided, problem, 8, machine);
+  const auto cut = cut_of(onesided, problem, 8, machine);
   ASSERT_TRUE(cut);
   EXPECT_EQ(cut->slices, 2);
   machine.window_per_rank = 0.9 * cut->cost.window_bytes;
-  EXPECT_EQ(cut_to_fit(onesided, problem, 8, machine)->slices, 4) << "windows of two heads do not fit";
+  EXPECT_EQ(cut_of(onesided, problem, 8, machine)->slices, 4) << "windows of two heads do not fit";
   machine.window_per_rank = 0;
-  EXPECT_FALSE(cut_to_fit(onesided, problem, 8, machine));
+  EXPECT_FALSE(cut_of(onesided, problem, 8, machine));
 
   problem.shape = {1, 1 << 12, 8, 4, 16};
   problem.gradients = problem.reproducible = true;
   const Candidate ulysses = candidate(candidates(problem, 4, machine), "ulysses");
   machine.memory_per_rank = 0.6 * ulysses.cost->memory_bytes;
-  EXPECT_FALSE(cut_to_fit(ulysses, problem, 4, machine)) << "ranks would share a head of fewer than four";
+  EXPECT_FALSE(cut_of(ulysses, problem, 4, machine)) << "ranks would share a head of fewer than four";
   problem.reproducible = false;
-  EXPECT_TRUE(cut_to_fit(ulysses, problem, 4, machine));
+  EXPECT_TRUE(cut_of(ulysses, problem, 4, machine));
 }
 
 TEST(Auto, CutsNothingIntoPassesThatTheCallerCannotCut) {

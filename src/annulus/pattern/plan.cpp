@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 namespace annulus::pattern {
 namespace {
@@ -23,9 +24,10 @@ Index last_row_held(const StoredRows& consumer, const Comb& comb) {
 /// are passed in ascending order, each segment is evaluated once, even if several intervals lie in the segment.
 class PairReader {
  public:
-  PairReader(const Layout& layout, Index pair, const StoredRows& consumer)
+  PairReader(const Layout& layout, Index pair, const StoredRows& consumer, const HeadClasses* classes)
       : layout_(layout),
         pair_(layout.pattern.pairs[std::size_t(pair)]),
+        classes_(classes == nullptr ? nullptr : &classes->readers[std::size_t(pair - layout.used_pairs().begin)]),
         combs_(layout.pattern, pair, layout.heads),
         last_rows_(combs_.offsets().size()),
         consumer_(consumer) {}
@@ -51,10 +53,19 @@ class PairReader {
       const Comb comb = comb_of(segment, pair_.dilation, used.offset);
       const Interval t = indices_within(comb, rows);
       if (t.empty() || last_rows_[i] < after) return;
-      for_each_key_head(layout_, used.heads, [&](Index kv, const HeadSet&) {
+      visit_heads(used, i, [&](Index kv) {
         owned.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
       });
     });
+  }
+  /// Calls visit(kv) for each K/V head, or class of heads, that uses offset `i`.
+  template <class Visit>
+  void visit_heads(const UsedOffset& used, std::size_t i, Visit&& visit) const {
+    if (classes_ == nullptr) {
+      for_each_key_head(layout_, used.heads, [&](Index kv, const HeadSet&) { visit(kv); });
+    } else {
+      for (const Index one : (*classes_)[i]) visit(one);
+    }
   }
   void look_at(Interval segment) {
     if (segment == seen_) return;
@@ -77,7 +88,7 @@ class PairReader {
         if (!t.empty()) pieces.push_back({comb.row(t.begin), comb.stride, t.size()});
       }
     });
-    for_each_key_head(layout_, combs_.offsets().front().heads, [&](Index kv, const HeadSet&) {
+    visit_heads(combs_.offsets().front(), 0, [&](Index kv) {
       std::vector<StridedRange>& all = owned.heads[std::size_t(kv)];
       all.insert(all.end(), pieces.begin(), pieces.end());
     });
@@ -103,6 +114,7 @@ class PairReader {
 
   const Layout& layout_;
   const Pair pair_;
+  const std::vector<std::vector<Index>>* classes_;  // [used offset] classes of heads; null: each head for itself
   const PairCombs combs_;
   std::vector<Interval> window_;  // of the current comb
   std::vector<Index> last_rows_;  // [i]: last_row_held() of offset i in the segment seen_
@@ -147,20 +159,49 @@ PackedRows join(PackedRows a, const PackedRows& b) {
   return joined;
 }
 
-PackedRows pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
+HeadClasses head_classes(const Layout& layout) {
+  using Use = std::pair<std::size_t, std::size_t>;                             // a used pair, and an offset of it
+  std::vector<std::vector<Use>> uses(std::size_t(layout.key_heads().size()));  // [K/V head]
+  HeadClasses classes;
+  for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
+    const PairCombs combs(layout.pattern, i, layout.heads);
+    for (std::size_t j = 0; j < combs.offsets().size(); ++j) {
+      for_each_key_head(layout, combs.offsets()[j].heads, [&](Index kv, const HeadSet&) {
+        uses[std::size_t(kv)].emplace_back(classes.readers.size(), j);
+      });
+    }
+    classes.readers.emplace_back(combs.offsets().size());
+  }
+  std::map<std::vector<Use>, std::size_t> known;
+  for (const std::vector<Use>& all : uses) {
+    const auto [found, is_new] = known.emplace(all, classes.heads.size());
+    if (is_new) {
+      classes.heads.push_back(0);
+      for (const auto& [pair, offset] : all) classes.readers[pair][offset].push_back(Index(found->second));
+    }
+    ++classes.heads[found->second];
+  }
+  return classes;
+}
+
+PackedRows pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer,
+                       const HeadClasses* classes) {
   std::vector<PairReader> readers;
-  for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) readers.emplace_back(layout, i, consumer);
+  for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i)
+    readers.emplace_back(layout, i, consumer, classes);
+  const std::size_t heads = classes == nullptr ? std::size_t(layout.key_heads().size()) : classes->heads.size();
   PackedRows packed;
   for (const Interval& rows : owner.intervals()) {
-    OwnerInterval owned{rows, std::vector<std::vector<StridedRange>>(std::size_t(layout.key_heads().size()))};
+    OwnerInterval owned{rows, std::vector<std::vector<StridedRange>>(heads)};
     for (PairReader& reader : readers) reader.append(owned);
     if (!is_empty(owned)) packed.push_back(std::move(owned));
   }
   return packed;
 }
 
-PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
-  PackedRows packed = pieces_read(layout, owner, consumer);
+PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer,
+                     const HeadClasses* classes) {
+  PackedRows packed = pieces_read(layout, owner, consumer, classes);
   for (OwnerInterval& owned : packed) {
     for (std::size_t kv = 0, end = 0; kv < owned.heads.size(); kv = end) {
       end = end_of_equal(owned.heads, kv);

@@ -7,17 +7,30 @@
 
 namespace annulus::pattern {
 
+/// K/V heads of a layout's share that always read the same rows, because they use the same offsets of each pair. Rows
+/// that need only be counted are found once for each class. Worked example: 8 K/V heads, longnet, pairs (all, 1) and
+/// (8, 2): heads 0 ... 3 are class 0, heads 4 ... 7 class 1.
+struct HeadClasses {
+  std::vector<Index> heads;  ///< [class] how many heads are in the class
+  std::vector<std::vector<std::vector<Index>>>
+      readers;  ///< [used pair][used offset] classes whose heads use the offset
+};
+HeadClasses head_classes(const Layout& layout);
+
 /// Returns the rows of `owner` that `consumer` reads because some queries of `consumer` see these rows. owner and
 /// consumer hold different rows. Costs O(owner's intervals x pairs x offsets), whatever the number of rows, because
 /// only a segment that crosses the end of an interval can hold rows of two ranks. A piece is the rows of one comb in
 /// one interval of the owner. A piece of a segment's comb is read as a whole (if causal, only if it is before some
 /// query of the consumer). A window's comb is read as far as queries see it, extended to whole granules: `left` comb
-/// rows before every interval of the consumer and `right` comb rows after it.
-PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer);
+/// rows before every interval of the consumer and `right` comb rows after it. If `classes` is given, the result has an
+/// entry for each class in place of each head.
+PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer,
+                     const HeadClasses* classes = nullptr);
 
 /// Returns the same rows, but the ranges are not reduced (strided_ranges.hpp): each range is a piece, or the part of a
 /// piece that a window shows. In a layout of one pair no row is in two ranges.
-PackedRows pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer);
+PackedRows pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer,
+                       const HeadClasses* classes = nullptr);
 
 /// Joins two results of rows_read(): each range of `a` and of `b` lies inside one range of the result.
 PackedRows join(PackedRows a, const PackedRows& b);

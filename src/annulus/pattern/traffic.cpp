@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "annulus/pattern/gradient_hops.hpp"
+#include "annulus/pattern/plan.hpp"
 #include "annulus/pattern/readers.hpp"
 #include "annulus/pattern/traffic_bound.hpp"
 
@@ -88,6 +89,7 @@ class Counter {
         reading_(readers),
         ranks_(Index(owners.size())),
         readers_(layout, owners, readers, Runs::estimate),
+        classes_(head_classes(layout)),
         direct_(ranks_),
         ring_(ranks_),
         both_ways_(ranks_),
@@ -140,7 +142,7 @@ class Counter {
   std::vector<Sizes> evaluate(Index q, const std::vector<ReaderRun>& runs) const {
     const StoredRows& own = owners_[std::size_t(q)];
     std::vector<PackedRows> read;
-    for (const ReaderRun& run : runs) read.push_back(rows_read(layout_, own, run.rows(reading_)));
+    for (const ReaderRun& run : runs) read.push_back(rows_read(layout_, own, run.rows(reading_), &classes_));
     std::vector<Sizes> sizes(runs.size());
     std::vector<PackedRows> ring(runs.size()), both_ways(runs.size());
     std::vector<std::size_t> round, up, down;  // runs in the order in which the rows reach them
@@ -153,9 +155,9 @@ class Counter {
     carry(read, up, both_ways);
     carry(read, down, both_ways);
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      sizes[i].direct = head_rows(read[i]);
-      sizes[i].ring = head_rows(ring[i]);
-      sizes[i].both_ways = head_rows(both_ways[i]);
+      sizes[i].direct = rows_of_all_heads(read[i]);
+      sizes[i].ring = rows_of_all_heads(ring[i]);
+      sizes[i].both_ways = rows_of_all_heads(both_ways[i]);
     }
     if (!counts_sums_) return sizes;
     let_leave(read, ring, round, &Sizes::ring_sums, sizes);
@@ -170,16 +172,26 @@ class Counter {
     PackedRows all;
     for (auto i = order.rbegin(); i != order.rend(); ++i) carried[*i] = all = join(read[*i], all);
   }
-  static void let_leave(const std::vector<PackedRows>& read, const std::vector<PackedRows>& carried,
-                        const std::vector<std::size_t>& order, Leaving Sizes::*leaving, std::vector<Sizes>& sizes) {
+  void let_leave(const std::vector<PackedRows>& read, const std::vector<PackedRows>& carried,
+                 const std::vector<std::size_t>& order, Leaving Sizes::*leaving, std::vector<Sizes>& sizes) const {
     PackedRows seen;  // the rows that the runs up to run i read
     for (std::size_t j = 0; j < order.size(); ++j) {
       const std::size_t i = order[j];
       seen = join(seen, read[i]);
       const PackedRows next = j + 1 < order.size() ? carried[order[j + 1]] : PackedRows{};
-      sizes[i].*leaving = {head_rows(sums_sent_forward(carried[i], seen)), head_rows(sums_sent_forward(next, seen)),
-                           head_rows(sums_sent_back(carried[i], next, seen))};
+      sizes[i].*leaving = {rows_of_all_heads(sums_sent_forward(carried[i], seen)),
+                           rows_of_all_heads(sums_sent_forward(next, seen)),
+                           rows_of_all_heads(sums_sent_back(carried[i], next, seen))};
     }
+  }
+
+  /// Counts (row, head) pairs of ranges that stand for classes of heads.
+  Index rows_of_all_heads(const PackedRows& packed) const {
+    Index rows = 0;
+    for (const OwnerInterval& owned : packed) {
+      for (std::size_t i = 0; i < owned.heads.size(); ++i) rows += classes_.heads[i] * row_count(owned.heads[i]);
+    }
+    return rows;
   }
 
   void add_run(Index q, const ReaderRun& run, const Sizes& rows) {
@@ -201,6 +213,7 @@ class Counter {
   const Partition& reading_;
   Index ranks_;
   Readers readers_;
+  HeadClasses classes_;
   Accuracy basis_ = Accuracy::exact;
   Sums direct_, ring_, both_ways_, ring_sums_, both_ways_sums_;
   std::unordered_map<std::vector<Index>, std::vector<Sizes>, HashKey> kinds_, coarse_kinds_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
@@ -72,28 +73,66 @@ Problem with_partition_of(const Candidate& candidate, const Problem& problem) {
   return cut;
 }
 
+/// Sets the costs of a candidate. `counted` is count(problem, partition).
+void add_cost(Candidate& candidate, const Problem& problem, const pattern::Partition& partition, const Counted& counted,
+              const core::Machine& machine) {
+  const CommunicationShape shape = candidate.strategy->communication(problem, int(partition.size()));
+  if (const auto loads = rank_counts_of(*candidate.strategy, Pass::forward, problem, partition, counted)) {
+    candidate.cost = cost_of(*loads, shape, problem, machine);
+  }
+  if (!candidate.cost) return;
+  if (problem.statistics.need_pass()) {
+    // These statistics need a second pass, in which the keys travel as before and the kernel takes about as long as in
+    // the forward pass. The statistics need memory, too: twice as much if ranks exchange rows for heads.
+    Cost again = *candidate.cost;
+    const bool exchanged = shape.group > 1 || shape.pattern == CommunicationPattern::heads;
+    const strategies::RowCounts most{most_rows(query_rows(problem, partition)), most_rows(partition)};
+    again.memory_bytes += (exchanged ? 2 : 1) * double(strategies::statistics_results(problem, most));
+    candidate.cost = sum_of(*candidate.cost, again);
+  }
+  if (!problem.gradients) return;
+  const auto loads = rank_counts_of(*candidate.strategy, Pass::backward, problem, partition, counted);
+  candidate.backward = cost_of(*loads, shape, problem, machine);
+  candidate.cost = sum_of(*candidate.cost, *candidate.backward);
+}
+
+/// As predict() in the header; takes the problem's counts from `known`, or adds them there.
+std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
+                            const core::Machine& machine, SliceCounts& known) {
+  Problem cut = problem;
+  if (!cut.partition) cut.partition = strategies::kind_of(problem, partition);
+  auto counted = known.find(problem.shape.kv_heads);
+  if (counted == known.end()) counted = known.emplace(problem.shape.kv_heads, count(cut, partition)).first;
+  Candidate candidate{&strategy, {}, {}, {}};
+  add_cost(candidate, cut, partition, counted->second, machine);
+  return candidate.cost;
+}
+
 /// With more ranks, counting the memory of slices exactly (slice_memory()) would take too long for every candidate.
 constexpr int few_ranks = 16;
 
 /// Bytes that a candidate needs at once; or, if `ranks` is not empty, in its smallest slices on that many ranks.
 double least_bytes(const Candidate& candidate, const Problem& problem, std::optional<int> ranks,
-                   const core::Machine& machine) {
+                   const core::Machine& machine, SliceCounts& known) {
   if (!ranks) return candidate.cost->memory_bytes;
   const Problem cut = with_partition_of(candidate, problem);
   const pattern::Partition partition = candidate.strategy->partition(cut, *ranks);
   const strategies::SliceSize size = smallest_slices(*candidate.strategy, cut, *ranks);
   if (*ranks <= few_ranks) return slice_memory(*candidate.strategy, cut, partition, size, machine).alone;
-  return predict(*candidate.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, machine)->memory_bytes;
+  const Problem slice = narrowed(cut, slice_of(cut.shape, size, 0));
+  return predict(*candidate.strategy, slice, partition, machine, known)->memory_bytes;
 }
 
 /// Takes the candidate that needs the least memory, of those whose windows fit.
 void take_smallest(Choice& choice, const Problem& problem, std::optional<int> ranks, const core::Machine& machine) {
   const std::vector<Candidate>& all = choice.candidates;
+  std::map<std::optional<PartitionKind>, SliceCounts> known;
   choice.taken = all.size();
   choice.fits = false;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!is_offered(all[i], problem) || !fits_window(all[i], machine)) continue;
-    const double bytes = all[i].least_bytes ? *all[i].least_bytes : least_bytes(all[i], problem, ranks, machine);
+    const double bytes = all[i].least_bytes ? *all[i].least_bytes
+                                            : least_bytes(all[i], problem, ranks, machine, known[all[i].partition]);
     if (choice.taken != all.size() && bytes >= choice.least_bytes) continue;
     choice.taken = i;
     choice.least_bytes = bytes;
@@ -155,29 +194,6 @@ std::string describe(const Choice& choice, const Problem& problem, const core::M
   return text + too_large;
 }
 
-/// Sets the costs of a candidate. `counted` is count(problem, partition).
-void add_cost(Candidate& candidate, const Problem& problem, const pattern::Partition& partition, const Counted& counted,
-              const core::Machine& machine) {
-  const CommunicationShape shape = candidate.strategy->communication(problem, int(partition.size()));
-  if (const auto loads = rank_counts_of(*candidate.strategy, Pass::forward, problem, partition, counted)) {
-    candidate.cost = cost_of(*loads, shape, problem, machine);
-  }
-  if (!candidate.cost) return;
-  if (problem.statistics.need_pass()) {
-    // These statistics need a second pass, in which the keys travel as before and the kernel takes about as long as in
-    // the forward pass. The statistics need memory, too: twice as much if ranks exchange rows for heads.
-    Cost again = *candidate.cost;
-    const bool exchanged = shape.group > 1 || shape.pattern == CommunicationPattern::heads;
-    const strategies::RowCounts most{most_rows(query_rows(problem, partition)), most_rows(partition)};
-    again.memory_bytes += (exchanged ? 2 : 1) * double(strategies::statistics_results(problem, most));
-    candidate.cost = sum_of(*candidate.cost, again);
-  }
-  if (!problem.gradients) return;
-  const auto loads = rank_counts_of(*candidate.strategy, Pass::backward, problem, partition, counted);
-  candidate.backward = cost_of(*loads, shape, problem, machine);
-  candidate.cost = sum_of(*candidate.cost, *candidate.backward);
-}
-
 }  // namespace
 
 std::string name_of(const Candidate& candidate) {
@@ -219,21 +235,18 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
 
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine) {
-  Problem cut = problem;
-  if (!cut.partition) cut.partition = strategies::kind_of(problem, partition);
-  Candidate candidate{&strategy, {}, {}, {}};
-  add_cost(candidate, cut, partition, count(cut, partition), machine);
-  return candidate.cost;
+  SliceCounts known;
+  return predict(strategy, problem, partition, machine, known);
 }
 
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
-                                     const core::Machine& machine, bool exact) {
+                                     const core::Machine& machine, SliceCounts& known, bool exact) {
   if (!candidate.cost || fits_memory(candidate, machine)) return std::nullopt;
   const Problem cut = with_partition_of(candidate, problem);
   const pattern::Partition partition = candidate.strategy->partition(cut, ranks);
   const auto cost = [&](const strategies::SliceSize& size) {
     comm::watchdog_progress();
-    Cost one = *predict(*candidate.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, machine);
+    Cost one = *predict(*candidate.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, machine, known);
     if (exact) one.memory_bytes = slice_memory(*candidate.strategy, cut, partition, size, machine).alone;
     return one;
   };
@@ -268,14 +281,19 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
   const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(), [&](const Candidate& one) {
     return is_offered(one, problem) && fits(one, machine);
   });
+  std::set<std::optional<PartitionKind>> kinds;
+  for (const Candidate& one : choice.candidates) kinds.insert(one.partition);
   const auto cut_all = [&](bool exact) {
     bool any = false;
-    for (Candidate& one : choice.candidates) {
-      if (exact && !is_offered(one, problem)) continue;
-      if (exact) one.least_bytes = least_bytes(one, problem, ranks, machine);
-      if (exact && *one.least_bytes > machine.memory_per_rank) continue;
-      one.sliced = cut_to_fit(one, problem, ranks, machine, exact);
-      any = any || (one.sliced && is_offered(one, problem));
+    for (const std::optional<PartitionKind> kind : kinds) {
+      SliceCounts known;  // of one partition at a time: counts of 65,536 ranks take megabytes
+      for (Candidate& one : choice.candidates) {
+        if (one.partition != kind || (exact && !is_offered(one, problem))) continue;
+        if (exact) one.least_bytes = least_bytes(one, problem, ranks, machine, known);
+        if (exact && *one.least_bytes > machine.memory_per_rank) continue;
+        one.sliced = cut_to_fit(one, problem, ranks, machine, known, exact);
+        any = any || (one.sliced && is_offered(one, problem));
+      }
     }
     return any;
   };

@@ -1,7 +1,10 @@
 // Chooses strategy and partition for `auto`, and says why.
 #pragma once
 
+#include <map>
+
 #include "annulus/planner/cost.hpp"
+#include "annulus/planner/rank_counts.hpp"
 #include "annulus/strategies/slices.hpp"
 
 namespace annulus::planner {
@@ -57,11 +60,16 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine,
                     std::optional<int> in_slices_on = {});
 
+/// Counts of a problem's slices with one partition, by the number of the slice's K/V heads. The batch does not matter.
+/// Candidates with the same partition use the same object, because counting takes most of the time of a search.
+using SliceCounts = std::map<Index, Counted>;
+
 /// Finds the cut into the fewest slices that fit and, for a reproducible problem, keep the bits of results. Empty if
 /// the candidate fits into memory at once or has no cost, or if there are no such slices. `exact`: counts memory as
-/// slice_memory() does, which takes longer; otherwise by the closed forms, which are upper bounds.
+/// slice_memory() does, which takes longer; otherwise by the closed forms, which are upper bounds. `known`: counts of
+/// slices with the candidate's partition; new ones are added.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
-                                     const core::Machine& machine, bool exact = false);
+                                     const core::Machine& machine, SliceCounts& known, bool exact = false);
 
 /// Chooses `single` on one rank. Also chooses `single` for fewer than `local_below` rows, if `local_below` is not empty
 /// and `single` fits. Otherwise calls choose_among() with all candidates. `in_slices`: true if the caller can compute
