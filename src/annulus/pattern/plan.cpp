@@ -27,7 +27,7 @@ class PairReader {
   PairReader(const Layout& layout, Index pair, const StoredRows& consumer, const HeadClasses* classes)
       : layout_(layout),
         pair_(layout.pattern.pairs[std::size_t(pair)]),
-        classes_(classes == nullptr ? nullptr : &classes->readers[std::size_t(pair - layout.used_pairs().begin)]),
+        classes_(classes == nullptr ? nullptr : &classes->users[std::size_t(pair - layout.used_pairs().begin)]),
         combs_(layout.pattern, pair, layout.heads),
         last_rows_(combs_.offsets().size()),
         consumer_(consumer) {}
@@ -166,18 +166,17 @@ HeadClasses head_classes(const Layout& layout) {
   for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
     const PairCombs combs(layout.pattern, i, layout.heads);
     for (std::size_t j = 0; j < combs.offsets().size(); ++j) {
-      for_each_key_head(layout, combs.offsets()[j].heads, [&](Index kv, const HeadSet&) {
-        uses[std::size_t(kv)].emplace_back(classes.readers.size(), j);
-      });
+      for_each_key_head(layout, combs.offsets()[j].heads,
+                        [&](Index kv, const HeadSet&) { uses[std::size_t(kv)].emplace_back(classes.users.size(), j); });
     }
-    classes.readers.emplace_back(combs.offsets().size());
+    classes.users.emplace_back(combs.offsets().size());
   }
   std::map<std::vector<Use>, std::size_t> known;
   for (const std::vector<Use>& all : uses) {
     const auto [found, is_new] = known.emplace(all, classes.heads.size());
     if (is_new) {
       classes.heads.push_back(0);
-      for (const auto& [pair, offset] : all) classes.readers[pair][offset].push_back(Index(found->second));
+      for (const auto& [pair, offset] : all) classes.users[pair][offset].push_back(Index(found->second));
     }
     ++classes.heads[found->second];
   }

@@ -11,9 +11,8 @@ namespace annulus::pattern {
 /// that need only be counted are found once for each class. Worked example: 8 K/V heads, longnet, pairs (all, 1) and
 /// (8, 2): heads 0 ... 3 are class 0, heads 4 ... 7 class 1.
 struct HeadClasses {
-  std::vector<Index> heads;  ///< [class] how many heads are in the class
-  std::vector<std::vector<std::vector<Index>>>
-      readers;  ///< [used pair][used offset] classes whose heads use the offset
+  std::vector<Index> heads;                            ///< [class] how many heads are in the class
+  std::vector<std::vector<std::vector<Index>>> users;  ///< [used pair][used offset] classes that use the offset
 };
 HeadClasses head_classes(const Layout& layout);
 
