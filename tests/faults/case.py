@@ -54,7 +54,8 @@ LAYER_INPUT = "generate --output layer.h5 --layer 64 --sequence 512 --heads 4 --
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_PROC_BIND": "false",
-    "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader", "OMP_NUM_THREADS": "1",
+    "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader", "OMPI_MCA_orte_allowed_exit_without_sync": "1",
+    "OMP_NUM_THREADS": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
 MIDDLE = " %  "  # progress on stderr: the ranks are in the middle of the attention

@@ -92,7 +92,8 @@ def run_directly(program, launcher, ranks, *words, directory, seconds=600):
     variables.update(OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                      OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
                      PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
-                     OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_pml="ob1", OMPI_MCA_btl="self,vader")
+                     OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_pml="ob1", OMPI_MCA_btl="self,vader",
+                     OMPI_MCA_orte_allowed_exit_without_sync="1")
     with tempfile.TemporaryDirectory() as launches:  # not shared: launches of Open MPI 4.1 may fail where another ends
         variables["OMPI_MCA_orte_tmpdir_base"] = launches
         done = subprocess.run([launcher, "-n", str(ranks), program, *words], cwd=directory, env=variables,

@@ -21,7 +21,8 @@ PROGRAM = next((path for path in (os.environ.get("ANNULUS_PROGRAM"), ROOT / "bui
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1",
        "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",
-       "OMPI_MCA_orte_tmpdir_base": LAUNCHES.name, "OMP_NUM_THREADS": "1"}
+       "OMPI_MCA_orte_tmpdir_base": LAUNCHES.name, "OMPI_MCA_orte_allowed_exit_without_sync": "1",
+       "OMP_NUM_THREADS": "1"}
 SCALE = "This is a netCDF dimension but not a netCDF variable."
 
 
