@@ -1,6 +1,6 @@
 // Dense attention of a sequence spread over the ranks: K and V go round a ring. Compares results with the definition.
 //
-//   mpirun -n 4 dense_ring [ROWS]
+//   mpirun -n 4 dense_ring [ROWS]      ROWS: of the whole sequence, default 1000
 #include <mpi.h>
 
 #include <Kokkos_Core.hpp>

@@ -1,7 +1,7 @@
 // Dilated attention with gradients in one process, without MPI. It computes the derivative of sum(out * dout) along a
 // direction twice, from the gradients and as a difference quotient, and compares the two.
 //
-//   dilated_gradients [ROWS]
+//   dilated_gradients [ROWS]      default 1000
 #include <Kokkos_Core.hpp>
 #include <annulus/annulus.hpp>
 #include <array>

@@ -32,13 +32,13 @@ tidy_files() {
   phase tidy ./tools/tidy --all "$1"
 }
 
-# build_release TARGET: builds TARGET in build/test, and leaves the other options there as they are.
+# build_release TARGET: builds TARGET in build/test, and leaves other options of that build as they are.
 build_release() {
   phase "test: configure" cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=Release -DANNULUS_BUILD_TESTS=ON
   phase "test: build" cmake --build build/test --target "$1" --parallel "$(build_jobs)"
 }
 
-cannot() { echo "not tried here: $1"; exit 3; }  # 3: no result, so none is written down
+cannot() { echo "not tried here: $1"; exit 3; }  # 3: no result, so run_parts records none
 is_root() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; }
 
 # run_part NAME: runs a part; if a phase fails, ends this script with a status other than 0.
@@ -54,7 +54,7 @@ run_part() {
     without-mpi)
       build_release annulus  # tools/python/test asks for it
       phase "without mpi" test_without_mpi ;;
-    # A rank that is late at every file finds tests in which ranks do not wait for each other.
+    # One rank is late whenever it opens a file. Tests in which ranks do not wait for each other then fail.
     slow-ranks)
       build_release all
       for rank in 1 0; do
@@ -89,7 +89,7 @@ run_part() {
       phase "tsan: core" run_tests build/tsan/tests/core 2
       phase "tsan: comm" run_tests build/tsan/tests/comm 1 -E '\.np[3-8]' ;;
     debug-*) check_rooms debug "${1#debug-}" --preset debug -DANNULUS_WERROR=ON ;;
-    # Without inlining. Not the kernels: they would take hours, and asan-kernels has them.
+    # Compiled without inlining. The kernels' tests would take hours, and asan-kernels has them.
     asan-O0)
       check_build asan-O0 2 --preset asan-O0 -- \
         -R '^core|^(app|report|runfile|store|pattern|planner|verify)_|^program_(bench|files|numbers|runs)' ;;

@@ -17,7 +17,7 @@ BUILD = ["CMakeLists.txt", "CMakePresets.json", "tools/cmake", "tools/full.sh", 
 KERNELS = ["src/annulus/core", "src/annulus/kernels"]
 STRATEGIES = [*KERNELS, "src/annulus/comm", "src/annulus/pattern", "src/annulus/strategies", "src/annulus/planner",
               "src/annulus/library"]
-# Group of rooms: (folders whose files decide its tests, the rooms). tools/test has the same groups.
+# Group of rooms: (folders whose files decide its tests, the rooms). rooms_of() in tools/full.sh has the same groups.
 GROUPS = {
     "rooms": (["src/annulus", "tests"], "other rooms"),
     "kernels": ([*KERNELS, "tests/kernels"], "kernels"),

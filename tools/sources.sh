@@ -5,8 +5,8 @@ etc=/etc  # tests have their own
 # distribution_name NAME: ID or VERSION_CODENAME of this machine, as in "debian" and "trixie".
 distribution_name() { (. "$etc/os-release" && printf '%s\n' "${!1:-}"); }
 
-# releases: prints this machine's, then others of the distribution whose trilinos has a usable Kokkos. A mirror
-# that has lost an archive of one release may still have that of another.
+# releases: prints this machine's release, then other releases of the distribution whose trilinos has a usable Kokkos. A
+# mirror that has lost the archive of one release may still have the archive of another.
 releases() {
   local own others=
   own=$(distribution_name VERSION_CODENAME)
@@ -65,8 +65,8 @@ write_source_lists() {
 # original_archive PACKAGE DIR: prints the path of the archive that download_source left in DIR; fails without one.
 original_archive() { compgen -G "$2/$1_*.orig.tar.*" | grep -v '\.asc$' | head -n 1 | grep .; }
 
-# download_source PACKAGE DIR: downloads its original archive into DIR, from the first release that has one, the newest
-# version first. Says what it skips and what it takes. Downloads the archive alone, because mirrors lose single files.
+# download_source PACKAGE DIR: downloads the original archive of PACKAGE into DIR, from the first release that has one,
+# the newest version first. Prints what it skips and takes. Downloads no other file, because mirrors lose single files.
 download_source() {
   local package=$1 dir=$2 release version versions
   local private=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$dir/parts"

@@ -32,7 +32,7 @@ const Variables step{{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}, {"SLU
 const Variables step_of_one{{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}};
 const Variables batch{{"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}};
 
-/// Variables of a launcher `inner` that was started inside `outer`: where both set a variable, it is that of `inner`.
+/// Variables of a launcher `inner` that was started inside `outer`. If both set a variable, that of `inner` counts.
 Variables inside(const Variables& outer, Variables inner) {
   inner.insert(outer.begin(), outer.end());
   return inner;
@@ -82,7 +82,7 @@ TEST(Launch, SrunThatSpeaksPmiIsSrun) {
 }
 
 TEST(Launch, AnMpirunInsideAStepDecides) {
-  // As in srun -n 2 bash -c 'mpirun -n 1 annulus ...', and with an mpiexec whose own daemons are tasks of a Slurm step.
+  // srun -n 2 bash -c 'mpirun -n 1 annulus ...' does this, and an mpiexec whose own daemons are tasks of a Slurm step.
   const Variables one{{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}};
   EXPECT_EQ(wrong(inside(step, one), 1), "");
   EXPECT_EQ(wrong(inside(step, {{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}}), 1), "");

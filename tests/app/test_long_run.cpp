@@ -185,8 +185,8 @@ TEST_F(LongRunTest, AResultThatWasMadeButNotSaidIsFound) {
         return record();
       }));
     }
-    // As if the launch had been killed after it renamed the result and before it removed the journal; or, on a file
-    // system without RENAME_NOREPLACE, before it removed the old name.
+    // Leaves what a launch leaves that is killed after it has renamed the result and before it removes the journal; or,
+    // on a file system without RENAME_NOREPLACE, before it removes the old name.
     test::on_root(comm_, [&] {
       std::ofstream(result() + ".journal") << journal;
       if (has_both_names) std::filesystem::create_hard_link(result(), result() + ".part");
@@ -261,7 +261,7 @@ TEST_F(LongRunTest, WhatAnotherLaunchHasBegunMeanwhileIsNotTakenForOurs) {
   check_result();
 }
 
-/// A request has not resolved compute.precision: auto, as its job has. compute.reproducible is known to both.
+/// A job has resolved compute.precision: auto, its request has not. Both know compute.reproducible.
 TEST_F(LongRunTest, WhatAJobDecidesIsNoOtherSettingOfTheRequest) {
   const Job job = this->job({"compute.reproducible=true"});
   ASSERT_TRUE(job.problem.reproducible);
@@ -297,7 +297,7 @@ TEST_F(LongRunTest, AnUnfinishedFileIsNoResultUnderWhateverName) {
   check_result();
 }
 
-/// Without this check, what is cut off would be read as zeros.
+/// Without this check, the missing end of the file would be read as zeros.
 TEST_F(LongRunTest, AFileThatWasCutShortIsNotTaken) {
   const Job job = this->job();
   leave_behind_a_unit(job);

@@ -1,5 +1,5 @@
-// A job in slices gives the bits of the same job at once. Its tensors are read from memory and written to memory. Also
-// tested: how much memory slices take, and the error if not even one head fits.
+// A job computed in slices gives the same bits as the same job computed at once. Its tensors are read from memory and
+// written to memory. Also tested: how much memory slices take, and the error if not even one head fits.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <unistd.h>

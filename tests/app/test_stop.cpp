@@ -9,7 +9,7 @@
 namespace annulus::app {
 namespace {
 
-/// A job script sends USR1 when the time suffices for a unit; a batch system sends TERM half a minute before it kills.
+/// A job script sends USR1 while there is time to finish a unit; a batch system sends TERM half a minute before KILL.
 TEST(WatchForStop, LimitsTheTimeAfterTermAndOnRequestAfterUsr1) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   for (const bool only_after_term : {true, false}) {

@@ -50,7 +50,7 @@ struct Case {
   DType type;
   Index n, heads, head_dim;
   bool causal;
-  /// float32: the default, float64 for tensors of float64; others as run files name them.
+  /// float32 means the default (float64 for tensors of float64). Other values mean what they mean in run files.
   core::Precision products = core::Precision::float32;
   Index dilation = 1;      ///< rows 0, dilation, 2 dilation, ... of `stored()` rows
   Index hops = 1;          ///< number of calls, each with an equal part of the keys

@@ -1,4 +1,5 @@
-// All-to-all that exchanges rows for columns: uneven, empty, several intervals. Numbers encode their part, row, column.
+// All-to-all exchanges that turn a matrix stored by rows into one stored by columns, and back; some ranks have uneven,
+// empty or several intervals. Numbers encode their part, row and column.
 #include <gtest/gtest.h>
 
 #include "annulus/comm/alltoall.hpp"
@@ -67,7 +68,7 @@ struct Matrix {
   }
 };
 
-/// Changes the matrix from by rows to by columns, and back; checks both.
+/// Exchanges the matrix from by rows to by columns, and from by columns to by rows; checks both results.
 void there_and_back(const Communicator& comm, const Matrix& matrix) {
   const int me = comm.rank();
   std::vector<Piece> of_rows, of_columns;  // of the array by rows, of the array by columns

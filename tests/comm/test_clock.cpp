@@ -29,7 +29,8 @@ TEST(Clock, IsComparedToWithinHalfTheTimeOfAMessageThereAndBack) {
     return;
   }
   ASSERT_TRUE(std::isfinite(found.error));
-  // On one machine rank 0's clock shows the true time: `truth`, when this rank's clock shows `at`.
+  // All ranks are on one machine, and rank 0's clock is not changed: it shows `truth` when this rank's clock shows
+  // `at`.
   const double truth = (found.at + 3600.0 * comm.rank()) / (1 - 1e-3 * comm.rank());
   EXPECT_LE(std::abs(found.at + found.ahead - truth), 1.01 * found.error + 1e-7);
   EXPECT_GT(found.error, 0);

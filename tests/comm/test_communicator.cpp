@@ -1,4 +1,4 @@
-// The communicator's small collectives, agreement on failures, and what is known of MPI libraries.
+// The communicator's small collectives, agreement on failures, and a known defect of an MPI library.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -62,7 +62,7 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
   EXPECT_EQ(received.at(0, rows - 1, 1), stamp(before, 0, rows - 1, 1));
 }
 
-/// A rank gets a small message although its own large send has no receive yet. `kind` tells the messages apart.
+/// A rank gets a small message while its own large send has no receive yet. The two messages have different `kind`.
 TEST(Exchange, WaitsForWhatComesAlone) {
   const Communicator comm(MPI_COMM_WORLD);
   const Watchdog watchdog(comm, 60);  // if tags did not match, ranks would wait for ever

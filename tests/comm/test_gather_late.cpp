@@ -7,7 +7,8 @@ namespace annulus::comm {
 namespace {
 
 TEST(Gather, ALateRankHoldsUpNoOtherBlock) {
-  // Rank 0 sends its block only after a message of every other rank, which says that this rank has all other blocks.
+  // Every other rank sends rank 0 a message when it has all blocks except rank 0's. Only then does rank 0 send its
+  // block.
   const Communicator comm(MPI_COMM_WORLD);
   const std::vector<Block> blocks = make_blocks(comm, 2, [](int) { return Index(5); });
   const std::vector<RowBlock> rows = all_rows(blocks);

@@ -1,5 +1,5 @@
-// Which calls of NCCL are made, and how its errors end a run; with a fake library (support/fake_nccl.hpp). comm_by_nccl
-// tests what messages carry: it runs the tests of messages with the same fake library.
+// Which functions of NCCL annulus calls, and how NCCL's errors end a run; with a fake library (support/fake_nccl.hpp).
+// comm_by_nccl tests what messages carry: it runs the tests of messages with the same fake library.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,8 +61,8 @@ TEST(Nccl, LinesThatLieApartAreOneMessage) {
   EXPECT_EQ(s.nccl.groups[0].size(), 2u);
 }
 
-// NCCL does one group after another; groups that are started meanwhile wait until it is done. The fake library refuses
-// calls while it is busy.
+// NCCL works on one group at a time, so a group that is started meanwhile must wait. The fake library refuses calls
+// while it is busy.
 TEST(Nccl, GroupsTakeTurns) {
   World s;
   NcclChannel channel(s.comm, s.functions, s.device.messages());
@@ -103,7 +103,7 @@ TEST(Nccl, GroupsGoOnInOtherWaits) {
   const auto group = channel.start({all_of(s.next(), out)}, {all_of(s.before(), in)});
   EXPECT_TRUE(s.nccl.is_busy());
   int looks = 0;
-  wait_until([&] { return ++looks > 20; }, [] { return std::vector<Outstanding>{}; });  // for something else
+  wait_until([&] { return ++looks > 20; }, [] { return std::vector<Outstanding>{}; });  // not for NCCL
   EXPECT_FALSE(s.nccl.is_busy());
   channel.wait({group});
   EXPECT_EQ(in[0], s.before());

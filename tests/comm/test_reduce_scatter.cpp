@@ -1,4 +1,5 @@
-// Sums over ranks whose pieces are made one by one, also uneven and empty ones. Numbers encode their maker and index.
+// Sums over ranks. Each rank makes its numbers piece by piece; pieces may be uneven or empty. Numbers encode their
+// maker and index.
 #include "annulus/comm/reduce_scatter.hpp"
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 namespace annulus::comm {
 namespace {
 
-/// While it lives, messages are staged for a fake device that queues kernels, too, not only copies.
+/// While an object lives, messages are staged for a fake device that queues kernels as well as copies.
 struct OnDevice {
   explicit OnDevice(std::uint64_t seed) : device(seed, /*real_kernels=*/false) {
     stage_by({&device.to_host(), &device.to_device()});
@@ -56,7 +56,8 @@ TEST(Staged, ArrivesBehindTheKernelsThatReadTheOldRowsAndBeforeThoseThatReadTheN
   }
 }
 
-// Kernels that are launched while a message travels do not use its rows. If copies waited for them, nothing overlapped.
+// Kernels that are launched while a message travels do not use its rows. If copies waited for such kernels, nothing
+// would overlap.
 TEST(Staged, DoesNotWaitForKernelsThatWereLaunchedMeanwhile) {
   OnDevice on(1);
   std::vector<int> rows(16, 1);

@@ -110,7 +110,7 @@ TEST(Heartbeat, AlarmIsNotLostWhileAWriteOfProgressIsUnderWay) {
 
 TEST(Watchdog, RanksThatWaitForOneThatComputesAreNotStalled) {
   const Communicator comm(MPI_COMM_WORLD);
-  const double timeout = 1.2;  // see below
+  const double timeout = 1.2;  // for the reason in the next test
   const Watchdog watchdog(comm, timeout);
   EXPECT_EQ(is_watched(), comm.size() > 1);
   if (comm.rank() == comm.size() - 1) work_for(3 * timeout, watchdog_progress);
@@ -121,7 +121,7 @@ TEST(Watchdog, RanksThatWaitForLongWorkWithoutPollsAreNotStalled) {
   const Communicator comm(MPI_COMM_WORLD);
   const double timeout = 1.2;  // on a crowded machine guards and ranks come late
   const Watchdog watchdog(comm, timeout);
-  for (const int worker : {0, comm.size() - 1}) {  // all read rank 0's beats, rank 0 those of the last rank
+  for (const int worker : {0, comm.size() - 1}) {  // all ranks read rank 0's beats; rank 0 reads all beats
     if (comm.rank() == worker) work_for(3 * timeout, [] {});
     comm.barrier();
   }
@@ -129,7 +129,7 @@ TEST(Watchdog, RanksThatWaitForLongWorkWithoutPollsAreNotStalled) {
 
 TEST(Watchdog, CallsThatReturnOneAfterAnotherAreNoHang) {
   const Communicator comm(MPI_COMM_WORLD);
-  const double timeout = 1.6;  // four times a call: ranks hear of its end late
+  const double timeout = 1.6;  // four calls long, because ranks learn late that a call has ended
   const Watchdog watchdog(comm, timeout);
   if (comm.rank() == comm.size() - 1) {
     const auto slow_disk = [](double seconds) {
@@ -149,8 +149,8 @@ TEST(Watchdog, LongWorkWithoutPollsOnEveryRankIsNotStalled) {
   comm.barrier();
 }
 
-// The time-out is shortened while another rank works without polls. The time that rank 0 has waited before does not
-// count, and rank 0 reads in time whether the other rank still works.
+// The time-out is shortened while another rank works without polls. The time that rank 0 has already waited does not
+// count, and rank 0 learns in time that the other rank still works.
 TEST(Watchdog, AShorterTimeoutCountsFromThenOn) {
   const Communicator comm(MPI_COMM_WORLD);
   std::optional<Watchdog> watchdog(std::in_place, comm, 100);
@@ -162,7 +162,7 @@ TEST(Watchdog, AShorterTimeoutCountsFromThenOn) {
   EXPECT_EQ(stall_timeout(), 1.2);
   shorten_stall_timeout(5);
   EXPECT_EQ(stall_timeout(), 1.2) << "it is never lengthened";
-  watchdog.reset();  // brings back the time-out before it, which is longer
+  watchdog.reset();  // brings back the earlier time-out, which is longer
   EXPECT_EQ(stall_timeout(), 1.2) << "MPI_Finalize still waits";
   std::signal(SIGALRM, SIG_DFL);
 }

@@ -1,5 +1,5 @@
-// Windows: runs of rows that are read from other ranks' memory, also uneven and empty ones, rows that are added to it,
-// and the memory that windows take.
+// Windows: reads of rows of other ranks (also uneven and empty reads), additions to rows of other ranks, and the memory
+// that windows take.
 #include "annulus/comm/window.hpp"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ struct Offer {
   Window window;
 };
 
-/// Numbers of the rows that `runs` name, in the order in which they must arrive.
+/// The numbers in the rows of `runs`, in the order in which they must arrive.
 std::vector<double> expected_of(int owner, const std::vector<RowRun>& runs) {
   std::vector<double> values;
   for (Index p = 0; p < parts; ++p) {
@@ -75,9 +75,9 @@ std::vector<double> expected_of(int owner, const std::vector<RowRun>& runs) {
 TEST(Window, ReadsRunsOfEveryPartFromEveryRank) {
   const Communicator comm(MPI_COMM_WORLD);
   Offer offer(comm);
-  const std::vector<RowRun> runs{{1, 4, 3}, {0, 1, 4}, {8, 3, 1}};  // 1 5 9, 0 1 2 3, 8: in any order, also twice
+  const std::vector<RowRun> runs{{1, 4, 3}, {0, 1, 4}, {8, 3, 1}};  // 1 5 9, 0 1 2 3, 8: not ascending, 1 twice
   WindowRead first(offer.window), second(offer.window);
-  for (int owner = 1; owner < comm.size(); ++owner) {  // also from this rank's own window
+  for (int owner = 1; owner < comm.size(); ++owner) {  // this may be the rank itself
     Block into(parts, 8), alone(parts, 1);
     EXPECT_EQ(first.start(owner, held_by(owner), runs, into.rows({0, 8})), parts * 8 * row_bytes);
     EXPECT_EQ(second.start(owner, held_by(owner), {{7, 1, 1}}, alone.rows({0, 1})), parts * row_bytes);

@@ -68,7 +68,7 @@ TEST(Buffer, LargeHostMemoryBeginsWithAHugePageAndCountsWhatWasAsked) {
   EXPECT_EQ(in_huge_pages(page / 2), page);
   EXPECT_EQ(in_huge_pages(3 * page), 3 * page);
   EXPECT_EQ(in_huge_pages(3 * page + 1), 3 * page + 1);
-  constexpr Index most = std::numeric_limits<Index>::max();  // 2^63 - 1: the end of its last page is no Index
+  constexpr Index most = std::numeric_limits<Index>::max();  // 2^63 - 1: the end of its last page does not fit an Index
   EXPECT_EQ(in_huge_pages(most), most);
   EXPECT_EQ(in_huge_pages(most - page + 1), most - page + 1);
   EXPECT_EQ(in_huge_pages(most - page), most - page + 1);
@@ -130,7 +130,7 @@ TEST(Buffer, TooLargeNamesPurposeAndSize) {
   EXPECT_EQ(memory_ledger().current(), before);
 }
 
-// The Linux kernel notes peaks from counters that lag behind by some pages for each CPU.
+// The Linux kernel takes peaks from counters that may be some pages too low for each CPU.
 TEST(Memory, ResidentIsNoMoreThanItsPeak) {
   EXPECT_GT(resident_bytes(), 0);
   EXPECT_LE(resident_bytes(), peak_resident_bytes() + (Index(16) << 20));

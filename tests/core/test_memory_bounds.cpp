@@ -28,7 +28,7 @@ class MemoryBounds : public testing::Test {
     fs::create_directories(fs::path(root + path).parent_path());
     std::ofstream(root + path) << text << "\n";
   }
-  /// Writes a group of version 1: its limit, its use, and its pages of files, all in bytes.
+  /// Writes a cgroup of version 1: its limit, what it uses, and how much of that is the page cache of files, in bytes.
   void group1(const std::string& path, const std::string& limit, Index used, Index pages) const {
     write(path + "/memory.limit_in_bytes", limit);
     write(path + "/memory.usage_in_bytes", std::to_string(used));

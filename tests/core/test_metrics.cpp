@@ -16,7 +16,7 @@ Spent spend_a_millisecond() {
   return {wall_seconds() - start, cpu_seconds() - cpu};
 }
 
-// Clocks are compared with clocks around and inside the work, so that a slow machine changes nothing.
+// Measured times are compared with times measured around and inside the work, so a slow machine makes no test fail.
 TEST(Metrics, TimedWaitAddsTheTimeOfTheWorkAndNothingElse) {
   HopMetrics metrics;
   for (int time = 1; time <= 2; ++time) {

@@ -73,8 +73,8 @@ TEST(Normals, HalvesOfAllSizesAreTheDefinitions) {
 /// Probability that a standard normal number is below x.
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
-// Kolmogorov-Smirnov: the largest distance of the sorted numbers' staircase from the distribution. One sample in 1000
-// exceeds 1.95 / sqrt(n).
+// The largest distance between the empirical distribution function of n numbers and the normal one
+// (Kolmogorov-Smirnov). One sample in 1000 exceeds 1.95 / sqrt(n).
 TEST(Normals, KolmogorovSmirnovDistance) {
   constexpr Index n = 1 << 20;
   for (const std::uint64_t seed : {1ull, 2ull, 3ull}) {
@@ -90,7 +90,7 @@ TEST(Normals, KolmogorovSmirnovDistance) {
   }
 }
 
-// P(x > k) and P(x < -k) for k = 0 ... 5, counted over 2^26 numbers; at five sigma some 19 are expected on either side.
+// P(x > k) and P(x < -k) for k = 0 ... 5, counted in 2^26 numbers. Beyond 5, about 19 are expected on each side.
 TEST(Normals, TailsAreThoseOfTheDistribution) {
   constexpr Index n = Index(1) << 26, step = 1 << 16;
   std::vector<float> x(step);

@@ -15,7 +15,7 @@ namespace annulus::core {
 namespace {
 
 constexpr Index count = 1 << 18;
-// Five standard deviations of a mean of `count` numbers of variance 1: the seeds are fixed, so the tests are too.
+// Five standard deviations of a mean of `count` numbers of variance 1. Seeds are fixed: every run has the same result.
 const double five_sigma = 5 / std::sqrt(double(count));
 
 std::vector<double> stream(std::uint64_t seed, TensorId tensor) {
@@ -30,7 +30,7 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b, I
   return sum / double(count);
 }
 
-/// (x^2 - 1) / sqrt(2): mean 0 and variance 1, too. It correlates for numbers of equal size and different signs.
+/// (x^2 - 1) / sqrt(2), also of mean 0 and variance 1. Its correlation shows whether sizes depend, whatever the signs.
 std::vector<double> squares(std::vector<double> values) {
   for (double& x : values) x = (x * x - 1) / std::numbers::sqrt2;
   return values;
@@ -47,7 +47,7 @@ TEST(Random, ThreefryIsThePublishedOne) {
   EXPECT_EQ(words({0x13198a2eu, 0x03707344u}, {0x243f6a88u, 0x85a308d3u}), std::pair(0xc4923a9cu, 0x483df7a0u));
 }
 
-// Against Box and Muller's formula in float64, where angle and radius are extreme and at many other places.
+// Compares with Box and Muller's formula in float64, for extreme angles and radii and for 1,000 random words.
 TEST(Random, BoxMullerIsRightToFloat32) {
   std::vector<std::uint32_t> words{0, 1, 2, 3, 0x7fffffffu, 0xfffffffeu, 0xffffffffu, 0x3fffffffu, 0x40000000u};
   for (std::uint32_t quarter = 0; quarter < 4; ++quarter) {
@@ -63,7 +63,7 @@ TEST(Random, BoxMullerIsRightToFloat32) {
       const double angle = 2 * std::numbers::pi * ((double(b) + 0.5) / 0x1p32 - 0.125);
       const NormalPair pair = box_muller({a, b});
       const double even = radius * std::cos(angle), odd = radius * std::sin(angle);
-      // float64's own angle is off by 1e-15 where a circle function is nearly 0.
+      // Where sine or cosine is nearly 0, rounding of the angle in float64 changes it by about 1e-15.
       ASSERT_NEAR(double(pair.even), even, 4e-7 * std::abs(even) + 1e-15 * radius) << a << " " << b;
       ASSERT_NEAR(double(pair.odd), odd, 4e-7 * std::abs(odd) + 1e-15 * radius) << a << " " << b;
     }
@@ -148,7 +148,7 @@ TEST(Random, EveryBitIsSetHalfOfTheTime) {
   }
 }
 
-// Counters, seeds and tensors that differ in one bit: half of the 64 result bits differ, whichever bit it is.
+// Indices, or seeds, that differ in one bit: half of the 64 result bits differ, whichever bit it is.
 TEST(Random, OneBitChangesHalfOfTheBits) {
   for (int bit = 0; bit < 56; ++bit) {
     double by_index = 0, by_seed = 0;
@@ -164,8 +164,8 @@ TEST(Random, OneBitChangesHalfOfTheBits) {
   }
 }
 
-// Files made by `generate` depend on these: a change here changes every generated input. input/README.md shows the
-// first two.
+// Files made by `generate` depend on these values: a change here changes every generated input. input/README.md shows
+// the first two numbers.
 TEST(Random, ValuesNeverChange) {
   EXPECT_EQ(random_bits(0, TensorId::q, 0), 0x750fdd3f55654062ull);
   EXPECT_EQ(random_bits(1, TensorId::k, 12345), 0xa994661d9ead602cull);

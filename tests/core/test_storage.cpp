@@ -62,8 +62,9 @@ TEST(Storage, BFloat16PatternsAreUpperHalvesAndComeBack) {
   }
 }
 
-// Between two neighbouring numbers a < b of a storage type lies a tie: it goes to the even pattern, one float below it
-// to a, one float above it to b. Patterns of one sign are ordered like their numbers; `last` is the largest finite one.
+// Midway between two neighbouring numbers |a| < |b| of a storage type lies a tie: it is rounded to the even pattern,
+// the next smaller float to a, the next larger one to b. Patterns of one sign have the order of their numbers' sizes;
+// `last` is the largest finite one.
 template <class Store, class From>
 void check_ties(unsigned last, From&& from, Store&& store) {
   for (const unsigned sign : {0u, 0x8000u}) {
@@ -84,7 +85,7 @@ TEST(Storage, HalfRoundsToNearestTiesToEven) { check_ties(0x7bffu, half, to_half
 TEST(Storage, BFloat16RoundsToNearestTiesToEven) { check_ties(0x7f7fu, bfloat16, to_bfloat16); }
 
 TEST(Storage, BeyondTheLargestNumberIsInfinity) {
-  EXPECT_EQ(to_float(to_half(65519.996f)), 65504.0f);  // below half a step beyond the largest
+  EXPECT_EQ(to_float(to_half(65519.996f)), 65504.0f);  // less than half a step above the largest
   EXPECT_EQ(to_float(to_half(65520.0f)), infinity);
   EXPECT_EQ(to_float(to_half(-1e30f)), -infinity);
   EXPECT_EQ(to_float(to_bfloat16(std::numeric_limits<float>::max())), infinity);
@@ -100,7 +101,7 @@ using CompilersHalf = _Float16;
 
 #if defined(__aarch64__) || defined(__FLT16_MAX__)
 TEST(Storage, HalfEqualsTheCompilersHalf) {
-  // Every exponent of float with many mantissas, about 2^22 numbers, each way.
+  // Every sign and exponent of float with many mantissas: 2^22 numbers, converted both ways.
   for (std::uint64_t i = 0; i < (std::uint64_t(1) << 22); ++i) {
     const std::uint32_t mantissa = std::uint32_t(random_bits(1, TensorId::q, Index(i))) & 0x7fffffu;
     const float value = with_bits(std::uint32_t(i & 0x1ffu) << 23 | mantissa);

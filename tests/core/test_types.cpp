@@ -15,7 +15,7 @@ TEST(Interval, SizeAndEmptiness) {
   EXPECT_EQ((Interval{5, 3}.size()), 0);
 }
 
-// Against membership, row by row, for every two intervals within 0 ... 7.
+// Compares with membership, row by row, for every two intervals within 0 ... 7.
 TEST(Interval, IntersectionHoldsExactlyTheCommonRows) {
   const auto holds = [](Interval i, Index row) { return i.begin <= row && row < i.end; };
   for (Index a = 0; a < 7; ++a) {

@@ -71,7 +71,7 @@ TEST_F(UnfinishedFiles, WithinATimeTheyAreRemovedAsWell) {
 // A file exists before it can be noted, and meanwhile a signal may arrive on any thread.
 TEST_F(UnfinishedFiles, OneThatIsJustBeingMadeIsWaitedFor) {
   const std::string path = (folder / "file").string();
-  // remove_unfinished_files() waits a second at most: if a crowded machine took longer to make the file, tries again.
+  // remove_unfinished_files() waits at most a second. If a busy machine took longer to make the file, the test repeats.
   for (bool is_in_time = false; !is_in_time;) {
     std::optional<MakingScope> making(std::in_place);
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(900);

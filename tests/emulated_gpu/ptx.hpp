@@ -30,7 +30,8 @@ struct Text {
   }
 };
 
-/// What `threads` threads of each block leave in `out`, eight bytes for each; `in` is the second parameter.
+/// Runs the kernel. Returns what `threads` threads of each block leave in `out`, eight bytes for each; `in` is the
+/// second parameter.
 inline std::vector<std::uint64_t> run_text(const Text& text, std::uint32_t threads,
                                            const std::vector<std::uint64_t>& in = {0}, std::uint32_t blocks = 1) {
   Module module(text.whole());

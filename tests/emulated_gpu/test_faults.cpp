@@ -1,4 +1,4 @@
-// What a GPU forbids, or leaves to chance, ends the program with the thread, the line and the reason.
+// Whatever a GPU forbids or leaves to chance ends the program; the message names the thread, the line and the reason.
 #include <gtest/gtest.h>
 
 #include "ptx.hpp"
@@ -49,7 +49,7 @@ TEST(EmulatedFaultsDeathTest, RacesInDeviceMemory) {
   const auto run_two = [&](const std::string& text) { return run_text({own + text}, 1, {0}, 2); };
   const std::string all_add = "atom.global.add.u32 %r4, [%x1], 1;\n";
   run_two("st.global.u64 [%x6], %x2;\nld.global.u64 %x4, [%x6];\n");
-  run_two("ld.global.u64 %x4, [%x1];\n");  // by both; the next launch has the same memory
+  run_two("ld.global.u64 %x4, [%x1];\n");  // both blocks read it; the next launch has the same memory
   run_two("st.global.u64 [%x6], %x2;\n");
   EXPECT_EQ(run_two(all_add)[0] & 0xffffffffU, 1U);  // 0xffffffff, and 1 twice
   EXPECT_DEATH(

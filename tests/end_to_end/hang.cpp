@@ -1,5 +1,5 @@
-// A program whose ranks make a file each, and then hang in MPI_Recv, which never returns, like a collective file
-// operation after the loss of a node. With the argument "abort" both ranks note rank 0's file, and rank 1 ends the job.
+// A program whose ranks make an unfinished file each, and then hang in MPI_Recv, which never returns, like a collective
+// file operation after the loss of a node. With the argument "abort" both ranks know one file, and rank 1 ends the job.
 #include <fcntl.h>
 #include <sys/stat.h>
 

@@ -39,8 +39,8 @@ class ProgramTest : public testing::Test {
     std::string pattern = (std::filesystem::temp_directory_path() / "annulus-XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder = pattern;
-    // Launches keep files in a folder that an mpirun of Open MPI 4.1 removes at its end if it is empty: another that
-    // starts at this moment fails. So each test has such a folder of its own, which is never empty.
+    // Launches of Open MPI 4.1 keep files in one folder. An mpirun that ends removes the folder if it is empty, and
+    // another one that starts at this moment fails. So each test has a folder of its own, which is never empty.
     std::string host(256, '\0');
     gethostname(host.data(), host.size() - 1);
     host.resize(host.find_first_of(std::string(".\0", 2)));

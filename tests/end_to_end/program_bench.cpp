@@ -357,7 +357,7 @@ TEST_F(Bench, EveryDeckRunsInMiniature) {
   const std::string shortest_and_longest =
       " --set \"bench.skip=[{input.generate.sequence: 4}, {input.generate.sequence: 8}, {input.generate.sequence: 16}, "
       "{input.generate.sequence: 32}, {input.generate.sequence: 64}]\"";
-  // For a dry run of the whole file, only the ends of both axes: to plan all 1344 cases would take a minute.
+  // A dry run of the whole file plans only the ends of both axes: to plan all 1344 cases would take a minute.
   const std::string ends =
       " --set \"bench.skip=[{input.generate.sequence: 16384}, {input.generate.sequence: 32768}, "
       "{input.generate.sequence: "

@@ -79,7 +79,7 @@ TEST_F(Files, ASignalEndsARunWithItsStatusAndLeavesNothing) {
   }
 }
 
-/// While a file is made its name is longer than at the end. A name that a dry run accepts must not be too long then.
+/// While a file is made, its name is longer than at the end. A dry run must refuse a name that would then be too long.
 TEST_F(Files, NamesThatAreTooLongAreRefusedByTheDryRunToo) {
   write("run.yaml",
         "input: {generate: {sequence: 8, heads: 1, head_dim: 4}}\noutput: {file: out.h5, overwrite: true}\n");
@@ -361,7 +361,7 @@ TEST_F(Files, OutputThatCannotBePrintedIsAnError) {
   EXPECT_EQ(annulus(2, "list").status, 0);
 }
 
-// If a stream is closed, a connection of MPI could get its file descriptor, and printed text would go there.
+// If a stream is closed, a connection of MPI could get its file descriptor, and would then get the printed text.
 TEST_F(Files, OutputOntoClosedStreamsIsAnError) {
   for (const char* closed : {">&-", ">&- 2>&-", "<&- >&- 2>&-", "<&- >&-"}) {
     EXPECT_EQ(shell(launch(0, "list") + " " + closed).status, 1) << closed;

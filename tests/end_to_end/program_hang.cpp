@@ -106,7 +106,7 @@ TEST_F(Hang, IsNotWhatOtherNumbersOfThreadsOnRanksCauseInBench) {
 }
 
 TEST_F(Hang, OfAStoppedRankThatOthersReadHeartbeatsOf) {
-  // The stopped rank is rank 0, which asks for the heartbeats of the others, and then another rank.
+  // First rank 0 is stopped, which asks for the heartbeats of the others; then another rank.
   for (const int rank : {0, 2}) {
     expect_stalled(
         slowed(3, std::string(stopped) + fmt::format("MPI_Ibarrier SLOW_NUMBER=4 SLOW_RANK={}", rank), "run run.yaml"),
@@ -115,8 +115,8 @@ TEST_F(Hang, OfAStoppedRankThatOthersReadHeartbeatsOf) {
 }
 
 TEST_F(Hang, IsNotTheFlushingOfALargeFileToASlowDisk) {
-  // Rank 0 flushes more than 130 MiB. Each 64 MiB take 2 s longer than this disk needs, less than the time-out of 5 s;
-  // together they take more.
+  // Rank 0 flushes more than 130 MiB. Each flush of 64 MiB takes 2 s longer than this disk needs. That is less than the
+  // time-out of 5 s, but all flushes together take more.
   const Outcome ran = slowed(2, "SLOW_CALL=fsync SLOW_SECONDS=2 SLOW_RANK=0",
                              "run run.yaml --set input.generate.sequence=16384 --set input.generate.heads=32 --set "
                              "input.generate.head_dim=64 --set distribution.stall_timeout=5");

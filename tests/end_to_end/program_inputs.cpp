@@ -128,7 +128,7 @@ TEST_F(Axes, PyTorchsOrderGivesTheSameNumbersInItsOrder) {
     EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
     EXPECT_EQ(count(verified.out, " ok"), 5) << verified.out;
   }
-  spoil(folder / "bhsd.out.h5", "/out", ((1 * 6 + 4) * 41 + 13) * 8 + 5, 1);  // messages have positions in the file
+  spoil(folder / "bhsd.out.h5", "/out", ((1 * 6 + 4) * 41 + 13) * 8 + 5, 1);  // messages give the position in the file
   const Outcome wrong = annulus(2, "verify bhsd.yaml --set input.axes=bhsd --rows 41");
   EXPECT_EQ(wrong.status, 3) << wrong.out;
   EXPECT_NE(wrong.out.find("WRONG, largest at [1, 4, 13, 5]"), std::string::npos) << wrong.out;
@@ -174,8 +174,8 @@ TEST_F(Axes, AnInputReplacedDuringTheForwardPassIsRefused) {
   EXPECT_FALSE(exists("result.h5"));
 }
 
-/// The first launch loses its part file when it has measured one case of four. The second launch measures the others
-/// one by one, because they have begun, and its input is replaced before the last.
+/// The first launch loses its part file after all four cases have begun. So the second launch measures them one by one,
+/// and its input is replaced before the last.
 TEST_F(Axes, ASweepWhoseFilesAreReplacedFails) {
   const std::string make = "generate --sequence 8192 --heads 4 --output ";
   ASSERT_EQ(annulus(0, make + "in.h5").status, 0);

@@ -127,7 +127,7 @@ TEST_F(Lengths, RangesReproducibleWithSinksAndOnOneRank) {
   EXPECT_EQ(*std::max_element(rows.end() - std::ptrdiff_t(7 * H * 8), rows.end()), 66) << "row of its batch entry";
 }
 
-/// A partition that cuts combs into more than 16 pieces a rank, which are counted otherwise; "" if it is not possible.
+/// Options for more than 16 pieces of a comb on a rank, which are counted in another way; "" if `strategy` has none.
 std::string blocks_of_one(const std::string& strategy) {
   const bool takes_any = strategy == "ring" || strategy == "rotation" || strategy == "onesided";
   return takes_any ? " --set distribution.partition=block_cyclic --set distribution.block_size=1" : "";

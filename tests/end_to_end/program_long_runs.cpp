@@ -103,8 +103,8 @@ TEST_P(ProgramLongRuns, NothingIsSaidBeforeItIsOnDisk) {
   EXPECT_TRUE(renamed);
 }
 
-/// Killed while it lays out the file, writes, flushes, records a finished unit, completes the file or renames it; then
-/// continued on another number of ranks.
+/// A run is killed while it lays out the file, writes, flushes, records a finished unit, completes the file or renames
+/// it. Then it is continued on another number of ranks.
 TEST_P(ProgramLongRuns, KilledAnywhereItGoesOn) {
   const Result expected = undisturbed(2);
   ASSERT_EQ(run(1, "RECORD_FILE=calls.txt").status, 0);
@@ -135,7 +135,7 @@ TEST_P(ProgramLongRuns, AFullDiskLosesNothingThatIsFinished) {
     if (at == 1) {
       EXPECT_EQ(files(), (std::vector<std::string>{"run.yaml"})) << "nothing had begun";
     }
-    // The last launch says what it continues, and cannot write that either.
+    // In the last round the launch that continues cannot print which run it continues.
     const Outcome rest = at == 6 ? annulus(0, "run run.yaml 2> /dev/full") : run(3);
     expect_finished(rest, expected, fmt::format("full from call {} on", at));
   }

@@ -1,5 +1,5 @@
 // Runs that need more than compute.memory_limit, through the program: in passes over batch entries and heads they give
-// the bits of the run at once. Also tested: what is printed about passes, and errors.
+// the same bits as a run at once. Also tested: what is printed about passes, and errors.
 #include <nlohmann/json.hpp>
 
 #include "program.hpp"

@@ -150,7 +150,7 @@ TEST_F(Limits, OfAddressSpaceAreKept) { expect_kept("ulimit -v 800000", "address
 #endif
 
 TEST_F(Limits, OfSharedMemoryAreKnownBeforeAnythingIsRead) {
-  // No machine has shared memory for windows of 12 TiB: those of a pass with one of the two heads.
+  // No machine has shared memory for windows of 12 TiB, which even a pass over one of the two heads needs.
   const Outcome named = annulus(2,
                                 "run small.yaml --set distribution.strategy=onesided "
                                 "--set input.generate.sequence=100000000000");
@@ -159,7 +159,7 @@ TEST_F(Limits, OfSharedMemoryAreKnownBeforeAnythingIsRead) {
   for (const char* word : {"need 12817382.8 MiB of shared memory", " free; expected ", "--shm-size", "than onesided"}) {
     EXPECT_NE(named.err.find(word), std::string::npos) << named.err;
   }
-  const Outcome statistics = annulus(2,  // their sums need less than those of gradients
+  const Outcome statistics = annulus(2,  // sums of statistics need less memory than sums of gradients
                                      "run small.yaml --set distribution.strategy=onesided "
                                      "--set input.generate.sequence=100000000000 --set output.statistics=[received]");
   EXPECT_EQ(statistics.status, 1);

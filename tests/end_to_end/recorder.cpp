@@ -3,11 +3,11 @@
 // order of calls shows that data were flushed before the program relied on them. Environment variables:
 //   RECORD_FILE  where lines "PID CALL FILE DETAIL" go: "12 write out.h5.part 4096", "12 flush out.h5.journal",
 //                "12 rename out.h5.part out.h5" ("replace" if it would replace a file), "12 flush a folder",
-//                "12 remove out.h5.journal"
+//                "12 remove out.h5.journal", "12 cut out.h5.journal 4096" (ftruncate)
 //   RECORD_KILL  number of the recorded call, from 1, in which the rank is killed (SIGKILL): a write after half of its
 //                bytes, any other call before it takes effect
 //   RECORD_RANK  the rank that is killed; only its calls count
-//   RECORD_FULL  from this number on a rank's writes to a journal fail as on a full disk; NAME.part has its space
+//   RECORD_FULL  from this number on a rank's writes to a journal fail as on a full disk; NAME.part has got its space
 //   RECORD_QUOTA from this number on a rank's writes to any of these files fail as beyond the user's quota
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

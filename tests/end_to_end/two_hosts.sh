@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two hosts on one machine, for what only a network between ranks shows: two network namespaces with names of their own,
-# joined by a virtual cable. They share files and processors.
+# Makes two hosts on one machine, for tests that need a network between ranks: two network namespaces, each with a host
+# name of its own, joined by a virtual cable. The hosts share files and processors.
 #
 #   two_hosts.sh COMMAND...     runs COMMAND on the first host; Open MPI's mpirun there puts ranks on both, two on each
 #
@@ -8,7 +8,7 @@
 # script is killed.
 set -eu
 
-# In the place of ssh, for Open MPI: two_hosts.sh ADDRESS COMMAND.
+# Open MPI calls this script in place of ssh: two_hosts.sh ADDRESS COMMAND.
 if [ -n "${ANNULUS_SECOND_HOST:-}" ]; then
   shift
   exec nsenter --target "$ANNULUS_SECOND_HOST" --net --uts sh -c "$*"
@@ -30,7 +30,7 @@ start_host() {
   hosts+=($!)
   until [ -e "/proc/$!/ns/net" ] && [ "$(readlink "/proc/$!/ns/net")" != "$(readlink /proc/self/ns/net)" ] &&
     [ "$(readlink "/proc/$!/ns/uts")" != "$(readlink /proc/self/ns/uts)" ]; do
-    kill -0 $! # ends the script where namespaces cannot be had
+    kill -0 $! # ends the script if no namespace could be made
     sleep 0.01
   done
   nsenter --target $! --uts hostname "$1"

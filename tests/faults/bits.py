@@ -42,7 +42,8 @@ def interrupted(case):
 
 @fault()
 def flipped_in_journal(case):
-    """If the first line is damaged, the run is refused. Another damaged line is ignored, and its work is done again."""
+    """If the first line is damaged, the run is refused. Another damaged line is ignored, and its work is done again.
+    (For these lines the test accepts a refusal, too.)"""
     case.write("run.yaml", UNITS)
     case.do(2, "run run.yaml")
     expected = case.bits()

@@ -1,4 +1,4 @@
-"""Disks that are full, over quota, read-only or removed; and a folder for temporary files that cannot be written."""
+"""Disks that are full from the start, or fill up during a run."""
 import random
 import shutil
 

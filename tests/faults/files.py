@@ -1,4 +1,4 @@
-"""Files that change, vanish or cannot be written while the program works with them; and two runs on one output."""
+"""Files that change, vanish or cannot be written (read-only, over quota, no TMPDIR); and several runs on one output."""
 import os
 import re
 import shutil
@@ -12,7 +12,7 @@ INPUT = "generate --output in.h5 --sequence 32001 --heads 8 --kv-heads 4 --head-
 
 
 def begin(case, words="run run.yaml"):
-    """Starts a run in units that reads in.h5; returns when some units are finished."""
+    """Starts a run in units; returns when some units are finished."""
     run = case.start(2, words)
     return run.reaches(lambda: units_done(case.folder / "result.h5.journal") > 0)
 
@@ -65,7 +65,7 @@ def folder_removed(case):
 
 @fault()
 def read_only(case):
-    """A file system that cannot be written from the start, and one that can no longer be written later."""
+    """A file system that is read-only from the start."""
     case.write("run.yaml", SHORT)
     disk = case.folder / "disk"
     case.mount(disk, "size=8m,ro")

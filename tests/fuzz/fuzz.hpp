@@ -43,7 +43,8 @@ bool is_accepted(Work&& work) {
   } catch (const core::Error& error) {
     const std::string_view text = error.what();
     for (const char* words : not_ours) expect(!text.starts_with(words), "an error says only: " + std::string(text));
-    // Anywhere in the text, because errors of a case name the case first. A file may hold the words, but hardly .cpp:
+    // Looks for them anywhere in the text, because errors of a case name the case first. A file may hold the words, but
+    // hardly a ".cpp:" after them.
     const std::string_view internal = text.substr(std::min(text.find("internal error at "), text.size()));
     expect(internal.substr(0, 200).find(".cpp:") == std::string_view::npos, std::string(text));
     return false;

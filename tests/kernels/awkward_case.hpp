@@ -1,4 +1,4 @@
-// Small cases that contain everything that kernels have difficulties with.
+// Small cases with everything that is difficult for kernels.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// Work lists with the tensors of a backward pass, and that pass by its definition in double, for all back ends.
+// Work lists with the tensors of a backward pass, and its results by the definition, in double: for tests of all back
+// ends.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -50,7 +51,8 @@ inline Gradients naive_gradients(const BackwardCase& test, const kernels::Refere
   return g;
 }
 
-/// Adds the sums of the last, incomplete blocks of rows (GradientViews) to the gradients, `rows` rows of each.
+/// Adds `begun`, the sums of the last blocks of rows, which are incomplete (GradientViews), to `sums`; both have `rows`
+/// rows.
 inline void end_blocks(const DeviceTensor& begun, const DeviceTensor& sums, Index rows) {
   const core::Precision precision =
       sums.view.type == DType::float64 ? core::Precision::float64 : core::Precision::float32;

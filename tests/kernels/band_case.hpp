@@ -1,5 +1,5 @@
-// Bands of keys as windows make them, for the tests of every back end: narrow and wide ones, around the diagonal,
-// wholly before it and wholly after it.
+// Bands of keys as windows make them, for tests of every back end: narrow and wide ones, that contain the diagonal, lie
+// before it or lie after it.
 #pragma once
 
 #include "kernels/awkward_case.hpp"

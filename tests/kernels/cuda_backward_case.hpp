@@ -21,7 +21,7 @@ inline BackwardCase long_backward_case(Index head_dim, DType type, core::Precisi
   return test;
 }
 
-/// 40 keys: dv of each is a sum over 4,000 queries, of terms that all have one sign.
+/// 40 keys and 4,000 queries: dv of a key is a sum over all queries, whose terms are all positive.
 inline BackwardCase many_queries_case() {
   BackwardCase test;
   static_cast<WorkCase&>(test) = long_rows(4000, 40);
@@ -39,7 +39,7 @@ struct TensorOnHost {
   core::TensorView view;
 };
 
-/// The gradients that Block computes (dq, or dk and dv), as by attend_backward(), by block programs on the host.
+/// Computes the gradients that Block makes (dq, or dk and dv) as attend_backward() does, by block programs on the host.
 template <class Block>
 void twin_attend_backward(const core::WorkList& list, const core::Shape& shape, const BackwardTensors& tensors,
                           double scale, double output_scale, TwinRun& how) {

@@ -1,5 +1,5 @@
-// Answers of the tensor-core kernels' block programs, which run on the host (twin.hpp), from the same work lists and
-// states as every other kernel gets.
+// Runs the block programs of the tensor-core kernels on the host (twin.hpp), on the same work lists and states as every
+// other kernel, and returns their results.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct TwinRun {
   Copies copies = Copies::at_wait;
   Fibres::Order order = Fibres::Order::upwards;
   int bank_conflicts = 1;
-  Index parts = 1;  ///< of the keys of the team that sees most keys; no part of another team is longer
+  Index parts = 1;  ///< for the team that sees most keys; parts of other teams have at most as many keys
   bool last_block_first = false;
   Index partial_states = 0;  ///< summed over all calls
 };
@@ -68,7 +68,7 @@ kernels::cuda::KeySplit twin_split(const kernels::device::DeviceWork& work, Twin
   return split;
 }
 
-/// attend(): block programs run on the host, and the device merges their partial states.
+/// Does what attend() does: block programs run on the host, and the device merges their partial states.
 template <class Block>
 void twin_attend(const core::WorkList& list, const DeviceTensor (&qkv)[3], double scale, kernels::State& state,
                  TwinRun& how) {

@@ -20,15 +20,16 @@ inline void expect_right(const WorkCase& test, const kernels::ReferenceResult& a
   EXPECT_TRUE(close_to(actual.lse, expected.lse, allowed)) << "lse, " << what;
 }
 
-/// One kind of products, and tables of the block sizes by head size: of the forward pass, and of the backward pass's
-/// blocks that own queries and that own keys.
+/// One kind of products, and its tables of block sizes by head size: for the forward pass, and for the blocks of the
+/// backward pass that own queries and that own keys.
 template <template <class, int> class Engine, class Number, DType stored, const auto& table, const auto& query_table,
           const auto& key_table, core::Precision wanted = core::default_precision(stored)>
 struct Kind {
   static constexpr DType type = stored;
   static constexpr core::Precision precision = wanted;
 
-  /// Calls visit(block) with the block that the launch would take.
+  /// Calls visit(block) with the first block that has enough columns. A launch tries it first; if the GPU has too
+  /// little shared memory for it, the launch tries the next ones.
   template <std::size_t entry = 0, class Visit>
   static void with_block(Index head_dim, const Visit& visit) {
     if (head_dim <= table[entry].columns) return visit(kernels::cuda::ForwardBlock<Engine, Number, table[entry]>{});
@@ -59,7 +60,8 @@ struct Kind {
     return answer;
   }
 };
-/// head_dims and backward_dims have a head size for each block size; the first kind that has a size tests it.
+/// head_dims and backward_dims have a head size for each block that with_block() and with_backward_blocks() visit. If
+/// several kinds have the same block size, it may be that only the first of them tests it.
 struct BFloat16Products : Kind<kernels::cuda::Engine16, core::BFloat16, DType::bfloat16, kernels::cuda::sizes_16,
                                kernels::cuda::query_sizes_16, kernels::cuda::key_sizes_16> {
   static constexpr double tolerance = core::forward_tolerance(DType::bfloat16);

@@ -1,4 +1,5 @@
-// Both passes by an engine for dense attention (kernels/cudnn), cuDNN or a test double of it, and cases for them.
+// Runs both passes with an engine for dense attention (kernels/cudnn): cuDNN or a test double of it. Also makes
+// cases for them.
 #pragma once
 
 #include <string>

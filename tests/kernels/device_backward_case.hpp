@@ -11,7 +11,7 @@
 
 namespace annulus::test {
 
-/// By the definition: what backward kernels need from the forward pass, and the gradients.
+/// What backward kernels need from the forward pass, and the gradients, all by the definition.
 struct BackwardAnswer {
   std::vector<double> lse;
   std::vector<double> delta;

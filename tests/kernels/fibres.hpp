@@ -1,6 +1,6 @@
 // The threads of a GPU's block as fibres of one host thread: each has its own stack and runs until it waits for others.
 // A warp runs as far as it can before the next warp runs, so that a missing barrier gives wrong results. Tests run both
-// orders, upwards and downwards: of any two threads, each is the first once.
+// orders, upwards and downwards: of any two threads, each one runs first in one of the orders.
 #pragma once
 
 #include <ucontext.h>
@@ -59,9 +59,9 @@ class Fibres {
 
   Fibre& fibre(int i) { return fibres_[std::size_t(i)]; }
 
-  /// Continues `to`; `from` stops until it is continued. Uses the compiler's setjmp, which saves three registers:
-  /// swapcontext asks the system for its signal mask each time, 85 % of a test's time. change() and go_on() are not
-  /// inlined, so that `from` keeps its other registers; the address sanitizer knows no stacks but those of threads.
+  /// Continues `to`; `from` stops until it is continued. Uses the compiler's setjmp, which saves only three registers,
+  /// because swapcontext() makes a system call for the signal mask each time (85 % of a test's time). change() and
+  /// go_on() are not inlined, so that `from` keeps its other registers. The address sanitizer knows only thread stacks.
   [[gnu::noinline, gnu::no_sanitize_address]] static void change(Fibre& from, Fibre& to) {
     if (__builtin_setjmp(from.place) == 0) go_on(to);
   }
@@ -119,7 +119,7 @@ class Fibres {
   Order order_;
   std::vector<Fibre> fibres_;
   const std::function<void(int)>* body_ = nullptr;
-  Fibre main_;  ///< run()
+  Fibre main_;  ///< the caller of run()
   int current_ = 0;
   std::exception_ptr failure_;
 };

@@ -81,13 +81,13 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
           result(kernels::Gradient::dv, dv, keys, shape.kv_heads)};
 }
 
-/// The tolerance for rounding of the products, and of the results, which have the tensors' storage type.
+/// The tolerance for the rounding of products, and of results, which are stored in the tensors' type.
 inline double forward_tolerance(const WorkCase& test) {
   return std::max(core::forward_tolerance(test.precision), core::forward_tolerance(test.type));
 }
 inline double gradient_tolerance(const WorkCase& test) { return core::gradient_tolerance(test.precision); }
 
-/// Forward pass and gradients of every instruction set against the definition.
+/// Compares the forward pass and the gradients of every instruction set with the definition.
 inline void expect_both_passes(const BackwardCase& test, const std::string& what) {
   const kernels::ReferenceResult expected = naive_answer(test), forward = stored_forward(test);
   const Gradients gradients = naive_gradients(test, forward);

@@ -14,7 +14,7 @@ using kernels::host::InstructionSet;
 
 using HostCase = WorkCase;
 
-/// A case of one head where rows 0 ... n - 1 see keys 0 ... n - 1, all or causally.
+/// A case of one head where rows 0 ... rows - 1 see all keys 0 ... keys - 1, or if causal those up to their own number.
 inline HostCase plain_case(Index rows, Index keys, Index head_dim, bool causal, Index value_dim = 0) {
   HostCase test{{1, 0, 1, 1, head_dim, value_dim}, rows, keys};
   core::WorkList list;

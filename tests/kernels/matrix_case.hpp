@@ -8,7 +8,7 @@
 
 namespace annulus::test {
 
-/// Tensors and products that matrix units of the host compute.
+/// A storage type and a precision of products that the host's matrix units take.
 struct MatrixKind {
   DType type;
   core::Precision precision;
@@ -40,7 +40,7 @@ inline WorkCase in_kind(const MatrixKind& kind, WorkCase test, double amplitude 
   return test;
 }
 
-/// Runs the calls by one matrix unit, in tiles of these sizes.
+/// Runs the calls with one matrix unit, in tiles of these sizes; out is float32.
 inline kernels::ReferenceResult answer_by(const WorkCase& test, const kernels::host::MatrixUnit& unit,
                                           const kernels::host::TileSizes& sizes = {}) {
   const core::Shape& shape = test.shape;
@@ -74,7 +74,7 @@ inline BackwardCase gradients_in(const MatrixKind& kind, Index rows, Index keys,
   return test;
 }
 
-/// Accumulators of dq, dk and dv by one matrix unit; normalizers and delta are made by the definition.
+/// The accumulators of dq, dk and dv that one matrix unit makes, from normalizers and delta by the definition.
 inline Gradients gradients_by(const BackwardCase& test, const kernels::ReferenceResult& forward,
                               const kernels::host::MatrixUnit& unit, bool by_granules = false,
                               Wanted wanted = Wanted::both) {

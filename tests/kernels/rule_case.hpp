@@ -14,8 +14,8 @@ struct NamedRule {
   kernels::ScoreRule rule;
 };
 
-/// Coordinates of `rows` rows, which fill a grid line by line, twelve rows to a line; every seventh row has the place
-/// of the row before it. With `is_odd` the places do not lie on a grid.
+/// Coordinates of `rows` rows, which fill a grid line by line, twelve rows to a line; every seventh row has the same
+/// coordinates as the row before it. With `is_odd` the rows do not lie on a grid.
 inline std::shared_ptr<const kernels::Coordinates> grid_of(Index rows, bool is_odd = false) {
   std::vector<double> xy;
   for (Index row = 0; row < rows; ++row) {
@@ -41,7 +41,7 @@ inline std::vector<NamedRule> all_rules() {
           {"a cap and alibi on a grid", {20, slopes, 1, grid}}};
 }
 
-/// `test` with this rule; its items are parts of combs of every 2nd row, from row 1 of a document that begins at row 4.
+/// `test` with this rule. All items get combs of every 2nd row, from row 1 of a document that begins at row 4.
 template <class AnyCase>
 AnyCase with_rule(AnyCase test, const kernels::ScoreRule& rule) {
   test.rule = rule;

@@ -1,5 +1,5 @@
 // Statistics of work lists by their definition, for the tests of every back end: attention that keys receive, and the
-// largest weights of rows. The lists keep what attend_statistics() requires; a key is named by its comb index.
+// largest weights of rows. The lists are as attend_statistics() requires. The number of a key is its comb index.
 #pragma once
 
 #include <fmt/format.h>
@@ -60,7 +60,7 @@ inline StatisticsAnswer naive_statistics(const WorkCase& test, const std::vector
   return answer;
 }
 
-/// Runs `attend(list, operands, views)` over the case's lists.
+/// The statistics that `attend(list, operands, views)` makes, called for each list of the case.
 template <class Attend>
 StatisticsAnswer made_statistics(const WorkCase& test, const std::vector<double>& lse, Index keys,
                                  const Attend& attend) {

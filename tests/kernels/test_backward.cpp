@@ -152,7 +152,7 @@ TEST(Backward, DocumentsAndOutputScale) {
 
 TEST(Backward, RowsInNoPair) {
   AttentionCase problem = dilated_problem();
-  problem.pattern.pairs = {{20, 7}};  // most rows are picked by no head: lse = -inf
+  problem.pattern.pairs = {{20, 7}};  // a head picks one row in seven; for the others its lse is -inf
   expect_reference(problem, Precision::float64, true, "few rows");
 }
 

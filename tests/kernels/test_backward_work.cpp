@@ -17,7 +17,7 @@ void expect_every_row_once(Index teams, Index rows_of_first, Index rows_of_last)
   const DeviceWork work(list, 2, owner, 32);
   ASSERT_EQ(work.teams(), teams);
   const HostCopy<DeviceWork> host(work, list);
-  std::set<std::tuple<Index, Index, Index>> seen;  // the number of keys tells the items apart
+  std::set<std::tuple<Index, Index, Index>> seen;  // items have different numbers of keys
   Index rows = 0;
   for (Index team = 0; team < work.teams(); ++team) {
     const TeamTile tile = host.view.tile_of<owner>(team);

@@ -76,7 +76,7 @@ TYPED_TEST(CudaBackward, RowsThatSawNoKeyGiveNothing) {
   expect_close(twin_gradients<TypeParam>(test, known, how), known.gradients, TypeParam::gradient_tolerance);
 }
 
-// If matrix units added up all terms, they would cut off more than the rounding of floats does.
+// Matrix units truncate sums. If they alone added up all terms, errors would be larger than those of floats.
 TEST(CudaBackwardNumbers, ThreeTf32SumsUpManyQueriesAsFloatsAre) {
   const BackwardCase test = many_queries_case();
   const BackwardAnswer known = naive_backward(test);

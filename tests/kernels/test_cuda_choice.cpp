@@ -1,4 +1,4 @@
-// Which calls the tensor-core kernels take. Each test changes a call that they take so that one reason is against it.
+// Which calls the tensor-core kernels take. Each test takes a call that they accept, and makes one change to it.
 #include <gtest/gtest.h>
 
 #include "annulus/kernels/cuda/choice.hpp"

@@ -125,7 +125,7 @@ TYPED_TEST(CudaForward, NothingButTheLargestScoreCounts) {
     test.k = rounded(test.k, DType::bfloat16);
   }
   TwinRun how;
-  // With float16 scores are about 1000, which float32 has to 1e-4 only; float16's range allows no larger scores.
+  // float16 allows only scores of about 1000, and float32 rounds a score of 1000 by up to 1e-4.
   const double allowed = TypeParam::type == DType::float16 ? 2e-2 : TypeParam::tolerance;
   expect_right(test, TypeParam::twin(test, how), allowed, "large scores");
 }
@@ -148,7 +148,7 @@ TYPED_TEST(CudaForward, GoesOnFromThePortableKernelsState) {
   expect_right(test, answer, TypeParam::tolerance, "half by each kernel");
 }
 
-// Matrix units cut off sums. If they added up thousands of keys alone, a float would be wrong by 1 part in 10^5.
+// Matrix units truncate sums. A sum over thousands of keys that they made alone would be wrong by 1 part in 10^5.
 TEST(CudaForwardNumbers, ThreeTf32SumsUpLongRowsAsFloatsAre) {
   const WorkCase test = long_rows(40, 8000);
   TwinRun how;

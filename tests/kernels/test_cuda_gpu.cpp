@@ -26,7 +26,7 @@ int of_gpu(cudaDeviceAttr attribute) {
   return value;
 }
 
-/// Matrix units for these number types exist from sm_80 on; a block needs `shared_bytes` bytes of shared memory.
+/// True if the GPU has matrix units for these number types (sm_80 or later) and `shared_bytes` bytes of shared memory.
 bool can_run(int shared_bytes) {
   return of_gpu(cudaDevAttrComputeCapabilityMajor) >= 8 &&
          of_gpu(cudaDevAttrMaxSharedMemoryPerBlockOptin) >= shared_bytes;
@@ -160,8 +160,8 @@ TYPED_TEST(CudaBackwardOnGpu, LongRows) {
   this->expect_right(long_backward_case(32, TypeParam::type, TypeParam::precision, core::Band::upto), "long rows");
 }
 
-// A hidden key has weight 0. Its product with a large number must not change which digits of a sum the unit keeps. 64
-// rows, each of which sees the keys up to its own row: in a granule some keys are hidden from some of the rows.
+// A hidden key has weight 0. Its product with a large number must not change which digits of a sum the unit keeps.
+// There are 64 rows, each of which sees the keys up to its own row, so a granule can have visible and hidden keys.
 template <class Products>
 struct HiddenRows : BackwardCase {
   static constexpr Index rows = 64, D = 64;
@@ -191,7 +191,7 @@ struct HiddenRows : BackwardCase {
   }
 };
 
-// The sums of the first four rows: all keys after row 3 are hidden from these rows.
+// Compares the sums of the first four rows, from which all keys after row 3 are hidden.
 TYPED_TEST(CudaOnGpu, HiddenKeysLeaveTheBitsOfSums) {
   if (!this->can(64)) return;
   const auto acc = [&](double hidden) {
@@ -218,7 +218,7 @@ TYPED_TEST(CudaBackwardOnGpu, HiddenKeysLeaveTheBitsOfSums) {
   EXPECT_EQ(dq(HiddenRows<TypeParam>::large()), dq(0));
 }
 
-// The sums of the last four keys: all queries before these rows are hidden from these keys.
+// Compares the sums of the last four keys, which no earlier query sees.
 TYPED_TEST(CudaBackwardOnGpu, HiddenQueriesLeaveTheBitsOfSums) {
   if (!can_run(backward_shared_bytes<TypeParam>(64))) return;
   const auto sums = [&](double hidden) {
@@ -272,7 +272,7 @@ TYPED_TEST(CudaBackwardOnGpu, SameBitsForAnyCutBetweenGranulesOfLargeHeads) {
   expect_same_bits_for_any_cut<TypeParam>({150, false, {1, 0, 2, 1, *std::rbegin(TypeParam::backward_dims)}});
 }
 
-// Results must not show that matrix units cut off sums. (Twins cut off as much as an H100 is known to.)
+// Results must not show that matrix units truncate sums. (Twins truncate as an H100 is known to do.)
 TEST(CudaOnGpuNumbers, ThreeTf32SumsUpLongRowsAsFloatsAre) {
   CudaOnGpu<ThreeTf32Products>::expect_right(long_rows(40, 8000), "8,000 keys", 5e-7);
   CudaBackwardOnGpu<ThreeTf32Products>::expect_right(many_queries_case(), "4,000 queries", 2e-6);

@@ -1,4 +1,5 @@
-// Keys split among blocks, without a GPU (test_cuda_forward.cpp): the parts, and attention against the definition.
+// Blocks share the keys of a team, without a GPU (test_cuda_forward.cpp): the parts, and attention against the
+// definition.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -42,8 +43,8 @@ TYPED_TEST(CudaSplit, AnyNumberOfParts) {
   }
 }
 
-// Most or all queries of a tile come before every key of some parts: the partial states of these rows are those of rows
-// that saw no key. In the second problem states without keys are merged with each other, too.
+// Most or all queries of a tile come before every key of some parts: their partial states for such a part are empty. In
+// the second problem, empty states are also merged with each other.
 TYPED_TEST(CudaSplit, PartsInWhichRowsSeeNoKey) {
   WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, core::Band::upto);
   test.calls[0].runs = {{0, 5, 2, 200}, {0, 10, 3, 280}};
@@ -157,7 +158,7 @@ TEST(LongestPart, FewTeamsTakeTheWholeGpu) {
   EXPECT_EQ(longest_part(alike(66, 1000), 64, {264, plenty}), 250);  // four parts each; the GPU runs 264 blocks at once
   // 160 teams in 2 parts need two rounds of 264 blocks, of 50 tiles each: no gain. In 3 parts: two rounds of 34.
   EXPECT_EQ(longest_part(alike(160, 100), 64, {264, plenty}), 34);
-  // 200 teams in 2 parts need two rounds of 50 tiles, in 3 parts more than two rounds.
+  // 200 teams in 2 parts need two rounds of 50 tiles, in 3 parts three rounds of 34: no gain.
   EXPECT_EQ(longest_part(alike(200, 100), 64, {264, plenty}), 100);
   EXPECT_EQ(longest_part(alike(1, 6400), 64, {264, plenty}), 100) << "no more than 64 parts";
 }
@@ -189,7 +190,7 @@ TEST(LongestPart, PartialStatesAreBounded) {
   EXPECT_EQ(longest_part(alike(66, 1000), 64, {264, 66 * 128 * 2 - 1}), 1000);
 }
 
-// The keys that the host finds for a team are those of its masks' definition, from the begin of a granule on.
+// The host finds for a team the range of keys that its queries see; the range begins with a granule.
 TEST(KeysOfTeams, AreThoseThatSomeQuerySees) {
   const WorkCase test = few_queries_case(8, DType::bfloat16, core::Precision::float32);
   for (const core::WorkList& list : test.calls) {

@@ -16,7 +16,7 @@ namespace {
 using core::Band;
 using core::Precision;
 
-/// The engine rounds out of each call to the tensors' type before the merge: a relative error of 2^-9 or 2^-12.
+/// Before the merge, the engine rounds the `out` of each call to the tensors' type: a relative error of 2^-9 or 2^-12.
 void expect_forward(kernels::cudnn::Engine& engine, const WorkCase& test, const std::string& what) {
   const double of_rounding = test.type == DType::float32 ? 1e-5 : test.type == DType::float16 ? 1e-3 : 8e-3;
   expect_close(forward_by(engine, test), test, of_rounding, 1e-5, what);
@@ -50,8 +50,8 @@ TEST(CudnnAttend, AwkwardRows) {
   }
 }
 
-// Queries 0 to 15 first see small scores, in pair (16, 1), then scores of hundreds of keys 16 to 31, in pair (32, 4).
-// With the pairs swapped the maximum does not change, and the second pair has almost no weight.
+// Queries 0 to 15 first see small scores, in pair (16, 1); then, in pair (32, 4), they see keys 16 to 31 with scores
+// of several hundred. If the pairs are swapped, the second pair does not change the maximum and has almost no weight.
 TEST(CudnnAttend, LargeAndSmallScoresMeet) {
   WorkCase test = two_pairs<WorkCase>(2, DType::float16, Band::all);
   test.fill();
@@ -95,7 +95,7 @@ TEST(CudnnAttend, GradientsOfPairs) {
       test.fill_all();
       test.dlse.clear();
       DenseDouble engine;
-      expect_gradients(engine, test, 1e-3);  // those of a call are float16
+      expect_gradients(engine, test, 1e-3);  // a call's gradients are float16
       EXPECT_FALSE(engine.ran.empty());
     }
   }

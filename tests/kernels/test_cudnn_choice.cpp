@@ -1,4 +1,4 @@
-// Which calls cuDNN may take. Each test changes a call that it takes so that one reason is against it.
+// Which calls cuDNN may take. Each test takes a call that cuDNN may take, and makes one change to it.
 #include <gtest/gtest.h>
 
 #include "annulus/core/error.hpp"

@@ -1,4 +1,5 @@
-// Work lists cut into strided calls: the example at the head of combs.hpp, and all pairs that meet in awkward lists.
+// Work lists cut into strided calls: the example at the head of combs.hpp, and for awkward lists the (query, key)
+// pairs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +50,7 @@ void append_meetings(const StridedCall& call, std::vector<Meeting>& all) {
   }
 }
 
-/// No call has a (row, head) of queries or of keys twice: results are added without checks for conflicts.
+/// Checks that the call has no (row, head) of queries or of keys twice, because results are added without locks.
 void expect_rows_once(const StridedCall& call) {
   std::set<std::array<Index, 2>> queries, keys;
   for (Index s = 0; s < call.segments; ++s) {
@@ -79,7 +80,8 @@ CutList expect_same_meetings(const WorkList& list) {
   return cut;
 }
 
-/// Rows 0 ... 15, pair (8, 2), heads 0 and 1 at offset 0, 2 and 3 at offset 1; the last segment has `last` rows a comb.
+/// Rows 0 ... 15, pair (8, 2), heads 0 and 1 at offset 0, 2 and 3 at offset 1; combs of the last segment have `last`
+/// rows.
 WorkList two_segments(Index last, Band mask) {
   WorkList list;
   for (Index segment = 0; segment < 2; ++segment) {
@@ -210,11 +212,11 @@ TEST(CudnnCombs, BandsWithTwoEnds) {
     SCOPED_TRACE(name_of(band));
     const WorkCase test = with_band(awkward_case(8, DType::bfloat16, core::Precision::float32, false), band);
     for (const WorkList& list : test.calls) expect_same_meetings(list);
-    // One run of queries and one run of keys: one call, if the band hides no key on the left.
+    // One run of queries and one run of keys: nothing is left over if the band hides no key on the left, or all keys.
     WorkList list;
     list.runs = {{10, 0, 1, 30}, {0, 0, 1, 60}};
     list.items = {{{0, 1, 30}, {1, 1, 60}, 0, 0, 1, 1, band}};
-    EXPECT_EQ(expect_same_meetings(list).rest.empty(), band.left >= 39 || band.left < -49);  // or every key
+    EXPECT_EQ(expect_same_meetings(list).rest.empty(), band.left >= 39 || band.left < -49);
   }
 }
 

@@ -1,4 +1,4 @@
-// cuDNN on a GPU against the definition. Only in builds with it.
+// cuDNN on a GPU against the definition. Only in builds with cuDNN.
 #include <gtest/gtest.h>
 
 #include "annulus/core/tolerance.hpp"
@@ -15,7 +15,7 @@ using core::Precision;
 class CudnnOnGpu : public testing::TestWithParam<DType> {
  public:
   void SetUp() override { engine = kernels::cudnn::make_engine(Kokkos::Cuda().cuda_stream()); }
-  /// All pairs that were computed since `before` were computed by cuDNN.
+  /// Checks that cuDNN alone has computed (query, key) pairs since `before`.
   static void expect_by_cudnn(const kernels::ComputedPairs& before) {
     EXPECT_GT(kernels::cudnn::computed_pairs().library, before.library);
     EXPECT_EQ(kernels::cudnn::computed_pairs().own, before.own) << kernels::cudnn::computed_pairs().reason;

@@ -107,7 +107,7 @@ TYPED_TEST(DeviceAttention, WhatNoPairReadsStaysOut) {
 }
 
 TYPED_TEST(DeviceAttention, SameBitsForAnyCutOfTheKeys) {
-  // The canonical order: keys x, x - 1, ..., 0, then n - 1, ..., x + 1. In one piece, and cut at many places.
+  // Keys in the canonical order (x, x - 1, ..., 0, then n - 1, ..., x + 1), in one piece and cut into many.
   constexpr Index n = 171;
   for (const double amplitude : {1.0, 30.0}) {
     for (const Precision precision : {Precision::float32, Precision::float64}) {

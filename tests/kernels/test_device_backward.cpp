@@ -107,7 +107,7 @@ TYPED_TEST(DeviceBackward, StatisticsAreOfChangedScores) {
                 list, test.shape, test.query_rows, precision, operands, views, {}, TypeParam::team_size());
           });
       for (Index& row : found.rows)
-        if (row >= 0) row = (row - 5) / 2;  // a row of the sequence: back to its comb index, which names it here
+        if (row >= 0) row = (row - 5) / 2;  // from a row of the sequence to the comb index that `expected` has
       expect_close(found, naive_statistics(test, lse, 6), core::forward_tolerance(test.type));
     }
   }
@@ -189,7 +189,8 @@ TYPED_TEST(DeviceBackward, RowsThatSeeNothingGiveNothing) {
   }
   expect_close(this->gradients(test, known), known.gradients, tolerance(test));
 
-  // Only the normalizer says that row 0 saw no key: the forward list has row 1 only, that of the gradients both rows.
+  // Only the normalizer says that row 0 saw no key: the list of the forward pass has row 1 only, the other has both
+  // rows.
   test.query_rows = test.key_rows = 2;
   test.calls[0].runs = {{1, 1, 1, 1}, {0, 0, 1, 2}};
   test.calls[0].items = {{{0, 1, 1}, {1, 1, 2}, 0, 0, 1, 2, Band::all}};
@@ -239,7 +240,7 @@ TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
   }
 }
 
-// Sums over thousands of rows, for dv of terms of one sign. With D = 160 these sums lie in memory.
+// Sums over thousands of rows; for dv all terms are positive. With D = 160 the sums are in memory, not in registers.
 TYPED_TEST(DeviceBackward, SumsOfManyRowsKeepTheirDigits) {
   for (const Index head_dim : {16, 160}) {
     BackwardCase test;

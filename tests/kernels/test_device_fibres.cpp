@@ -1,6 +1,6 @@
-// The device teams as a GPU runs them, 128 threads with a block each, where the threads are fibres (fibres.hpp). The
-// results are compared with the definition, and bit by bit with those of teams on the host. Fibres run from the first
-// up and from the last down, so that a missing barrier gives wrong results.
+// The device teams as a GPU runs them: 128 threads, each with its own block of the tile. Here the threads are fibres
+// (fibres.hpp), which run in ascending and in descending order, so that a missing barrier gives wrong results. Results
+// are compared with the definition, and bit by bit with those of teams on the host.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -21,7 +21,7 @@ TEST(DeviceWork, EveryTileBelongsToOneTeam) {
   // Item 0: 3 tiles of 32, 32 and 6 rows, 2 heads; last item: 1 tile, 1 head; batch 2.
   ASSERT_EQ(work.teams(), 2 * 3 * 2 + 2 * 1 * 1);
   const HostCopy host(work, list);
-  std::set<std::tuple<Index, Index, Index, Index>> seen;  // kv rows tell the items apart
+  std::set<std::tuple<Index, Index, Index, Index>> seen;  // items have different numbers of queries
   Index rows = 0;
   for (Index team = 0; team < work.teams(); ++team) {
     const TeamTile tile = host.view.tile_of<Owner::rows>(team);
@@ -64,7 +64,7 @@ TEST(DeviceWork, RunsWithoutRowsArePassedOver) {
   EXPECT_EQ(host.view.row_of(list.items[0].query, 1).row, 6);
 }
 
-// A call takes the memory that an earlier call has used, unless the list of that call still exists.
+// A call uses the memory of an earlier call again, unless the list of the earlier call still exists.
 TEST(DeviceWork, MemoryIsKeptFromCallToCall) {
   release_kept_lists();
   const Index before = core::memory_ledger().current();
@@ -104,7 +104,8 @@ std::vector<std::int32_t> numbers_at(const std::int32_t* device, Index count) {
   return numbers;
 }
 
-// Calls with one rule share its coordinates on the device. The ledger counts them until another rule's replace them.
+// Calls with one rule share its coordinates on the device. The ledger counts them until those of another rule replace
+// them.
 TEST(DeviceRule, CoordinatesAreKeptFromCallToCall) {
   release_kept_lists();
   core::memory_ledger().reset_peak();

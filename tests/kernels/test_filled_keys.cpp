@@ -40,7 +40,7 @@ const core::Shape shape{2, 0, 4, 2, 5};
 constexpr Index rows = 9;
 const std::vector<FilledRuns> lists{{{0, 2, 4, 0, 1, 2, 3}, {1, 2, 4, 2, 1, 2, 7}}, {{4, 1, 5, 1, 2, 2, 100}}};
 
-/// How many keys the lists let a (row, head) begin with.
+/// The number of filled-in keys with which a (row, head) begins.
 Index begins_with(Index row, Index head) {
   Index keys = 0;
   for (const FilledRuns& runs : lists) {

@@ -1,4 +1,4 @@
-// Rows collected for a message, moved out of a block, and added where they belong.
+// Rows that are collected for a message, moved out of a block, or added to rows of another block.
 #include "annulus/kernels/gather.hpp"
 
 #include <gtest/gtest.h>

@@ -144,7 +144,7 @@ TEST(HostAttend, GroupedHeadsWithStrideShareTheirKeys) {
 
 TEST(HostAttend, RowsWithoutKeysStayEmpty) {
   HostCase test = plain_case(11, 5, 8, true);
-  test.calls[0].runs = {{0, 2, 1, 6}, {4, 0, 1, 5}};  // t = 0 ... 3 see none, rows 0 1 8 9 10 are in no item
+  test.calls[0].runs = {{0, 2, 1, 6}, {4, 0, 1, 5}};  // t = 0 ... 3 see none, rows 0 1 8 are in no item
   test.calls[0].items[0].query.count = 6;
   WorkItem none = test.calls[0].items[0];
   none.key.count = 0;
@@ -173,7 +173,7 @@ TEST(HostAttend, KeysInAnyNumberOfCalls) {
     HostCase test = plain_case(n, n, 33, true);
     const WorkList whole = test.calls[0];
     test.calls.clear();
-    for (Index p = pieces; p-- > 0;) {  // the last keys first: the maximum is met at different times
+    for (Index p = pieces; p-- > 0;) {  // the last keys first; rows meet their maximum in different calls
       const Index begin = n * p / pieces, end = n * (p + 1) / pieces;
       WorkList list = whole;
       list.runs[1] = {begin, begin, 1, end - begin};

@@ -17,7 +17,7 @@ using core::WorkList;
 constexpr Band all_masks[] = {Band::all, Band::upto, Band::after};
 const auto all_types = types_and_precisions();
 
-/// The arithmetic sets the tolerance: inputs are exact in their storage type, results are not rounded to it.
+/// The tolerance is that of the arithmetic, because inputs are exact in their storage type, and results are not stored.
 void expect_right(const BackwardCase& test, const std::string& what) {
   const kernels::ReferenceResult forward = stored_forward(test);
   const Gradients expected = naive_gradients(test, forward);
@@ -181,8 +181,7 @@ TEST(HostBackward, RowsWithoutKeysGetAndGiveNothing) {
   test.calls[0].items[0].query.count = 6;
   test.fill_all();
   expect_right(test, "rows without keys");
-  // A normalizer with an lse of -inf decides, even if an item lets the row see keys: the row adds nothing to any
-  // gradient.
+  // The normalizer decides: a row whose lse was -inf adds nothing to any gradient, even if an item lets it see keys.
   kernels::ReferenceResult forward = stored_forward(test);
   test.calls[0].items[0].band = Band::all;
   for (double& lse : forward.lse) lse = -std::numeric_limits<double>::infinity();
@@ -255,7 +254,8 @@ TEST(HostBackward, ResultsMayTakeThePlaceOfTheirAccumulators) {
 // Bits. With one query row and one key in each call, products are added one after another in the order that
 // backward.hpp promises. Any other cut, and any number of threads (CTest runs several), must give the same bits.
 
-/// The case, its only item cut into calls: keys at `key_cuts`, last keys first; in each part rows at `row_cuts`.
+/// The case with its only item cut into calls: keys at `key_cuts`, the last keys first; and for each of these pieces of
+/// keys, rows at `row_cuts`.
 BackwardCase cut(const BackwardCase& whole, const std::vector<Index>& row_cuts, const std::vector<Index>& key_cuts) {
   BackwardCase test = whole;
   const WorkList list = whole.calls[0];

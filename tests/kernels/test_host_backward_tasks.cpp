@@ -21,7 +21,7 @@ using core::Precision;
 using kernels::host::BackwardTask;
 using kernels::host::make_backward_tasks;
 
-/// Two items: 700 rows on 3 heads and 1000 keys, and 10 rows and 20 keys; a third has no key.
+/// Three items of 3 heads: 700 rows with 1000 keys, 10 rows with 20 keys, and 10 rows without keys.
 core::WorkList three_items() {
   core::WorkList list;
   list.runs = {{0, 0, 1, 700}, {0, 0, 1, 1000}, {0, 700, 1, 10}, {0, 1000, 1, 20}};

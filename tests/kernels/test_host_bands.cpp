@@ -54,7 +54,7 @@ TEST(HostBands, Statistics) {
   }
 }
 
-// A window equals two bands, up to the diagonal and then after it: the same pairs, and keys in canonical order.
+// A window is the sum of two bands, up to the diagonal and after it: together they have the same (query, key) pairs.
 TEST(HostBands, TwoHalvesAreTheWhole) {
   BackwardCase whole = backward_case(211, 211, 16, {40, 25});
   whole.type = DType::float64;

@@ -71,7 +71,7 @@ Comb make_comb(Dice& dice, Index n, Index head_dim, DType type, Precision precis
   return comb;
 }
 
-/// Items for all heads of rows [begin, end) on keys [from, to), the keys stored in one run or two.
+/// Adds items for all heads, of rows [begin, end) with keys [from, to); the keys are two runs that meet at `split`.
 void add_items(WorkList& list, const HostCase& test, Index begin, Index end, Index from, Index to, Band mask,
                Index split) {
   if (begin == end || from == to) return;
@@ -242,7 +242,8 @@ TEST(HostPasses, OverRowsWithoutKeysAndFarApartAreNoNan) {
   }
 }
 
-// Floats of the size of these scores are 64 to 128 apart, as much as the exponent bias: rounding could double it.
+// In base 2, floats as large as these scores are at least 64 apart, as much as the exponent bias: rounding could double
+// the bias.
 TEST(HostPasses, OfHugeScoresAreFinite) {
   HostCase test = plain_case(1, 2, 1, false);
   test.q = {1};

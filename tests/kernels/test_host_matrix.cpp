@@ -116,7 +116,7 @@ TEST(HostMatrix, ProductsOfTilesHaveTheSameBitsOnEveryUnit) {
   }
 }
 
-/// Numbers in parts, which take many products, only have some head sizes.
+/// The kinds to test with head size D. Numbers in parts take many products, so only some head sizes test them.
 std::vector<MatrixKind> kinds_of(Index D) {
   if (D == 1 || D == 24 || D == 33) return matrix_kinds;
   return {matrix_kinds.front()};
@@ -296,8 +296,8 @@ TEST(HostMatrix, WhatItDoesNotDoIsLeftToVectors) {
 }
 
 #if defined(__x86_64__)
-/// Whether this thread has configured tiles. XGETBV with ecx = 1 returns the parts of the state that are in use; bits
-/// 17 and 18 are the tiles. A processor without AMX may not know the instruction.
+/// Whether this thread has configured tiles. XGETBV with ecx = 1 returns which parts of the processor's state are in
+/// use; bits 17 and 18 are the tiles. A processor without AMX may not know the instruction.
 bool tiles_are_configured() {
   if (!core::processor_has_amx()) return false;
   unsigned low = 0, high = 0;

@@ -135,7 +135,8 @@ TEST(HostNumbers, NotANumberShowsInTheRowsItConcerns) {
 }
 
 TEST(HostNumbers, SixteenBitStorageIsConvertedExactly) {
-  // One key of weight 1 copies its value: every bit pattern in, the same out. NaN may change its payload.
+  // One key of weight 1 copies its value: the same bits must come out. NaN may change its payload, and infinities are
+  // not compared.
   for (const DType type : {DType::float16, DType::bfloat16}) {
     for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
       SCOPED_TRACE(std::string(name_of(type)) + " " + std::string(name_of(set)));

@@ -75,7 +75,8 @@ TEST(HostPairs, LongRowsGroupedHeadsAndOutputScale) {
   }
 }
 
-/// The key's weight is 2^(score - m), m an even integer, and is rounded; its probability must be 1 all the same.
+/// The weight of the only key is 2^(score - m), with an even integer m, and is rounded. Its probability must still be
+/// 1.
 TEST(HostPairs, AKeyThatIsSeenAloneHasWeightOne) {
   for (const Index D : {1, 2, 16, 33, 128}) {
     BackwardCase test = pair_case(61, 1, D, Band::all, 3);
@@ -92,8 +93,8 @@ TEST(HostPairs, AKeyThatIsSeenAloneHasWeightOne) {
   }
 }
 
-/// The answer of a plain computation of the same precision, whose errors bound those of the kernels: P is computed in
-/// float and rounded to bfloat16, dS likewise, and sums are float.
+/// The results of a plain computation in the same precision; the errors of kernels must be about as small. P and dS are
+/// computed in float and rounded to bfloat16, and sums are float.
 struct Plain {
   std::vector<double> out;
   Gradients gradients;
@@ -147,7 +148,7 @@ bool has_the_instruction() {
 }
 
 TEST(HostPairs, TheInstructionAndTwoMultiplyAddsHaveTheSameBits) {
-  if (!has_the_instruction()) return;  // nothing to compare; the model below says what bits those are
+  if (!has_the_instruction()) return;  // only one of them; the model below says what the bits must be
   for (const Band mask : all_masks) {
     for (const auto& [rows, keys, D, amplitude] :
          {std::tuple(61, 113, 33, 1.), std::tuple(211, 397, 64, 8.), std::tuple(97, 205, 128, 40.)}) {
@@ -162,7 +163,7 @@ TEST(HostPairs, TheInstructionAndTwoMultiplyAddsHaveTheSameBits) {
   }
 }
 
-/// One of the two multiply-adds of VDPBF16PS: a product of floats is added; denormal numbers count as 0.
+/// One of the two multiply-adds of VDPBF16PS, a b + c; denormal numbers count as 0.
 float flushed(float x) { return std::abs(x) < FLT_MIN ? std::copysign(0.f, x) : x; }
 float model(float a, float b, float c) { return flushed(std::fma(flushed(a), flushed(b), flushed(c))); }
 
@@ -197,7 +198,7 @@ TEST(HostPairs, SumsAreThoseOfTheScalarModel) {
   for (const InstructionSet set : usable_instruction_sets()) {
     for (const int spread : {2, 20, 60, 126}) {
       if (set == InstructionSet::amx) continue;  // adds 32 rows at a time: see test_host_matrix.cpp
-      // Without a fused multiply-add a product below the normal numbers is lost before it is added.
+      // Without a fused multiply-add, a denormal product becomes 0 before it is added.
       if (set == InstructionSet::baseline && spread == 126) continue;
       for (const Index rows : {1, 2, 7, 24, 131}) {
         const Index D = 48;

@@ -71,7 +71,7 @@ TEST(HostRules, StatisticsAreOfChangedScores) {
         };
         StatisticsAnswer found = made_statistics(test, lse, 6, attend);
         for (Index& row : found.rows)
-          if (row >= 0) row = (row - 5) / 2;  // a row of the sequence: back to its comb index, which names it here
+          if (row >= 0) row = (row - 5) / 2;  // from a row of the sequence to the comb index that `expected` has
         expect_close(found, expected, core::forward_tolerance(test.type));
       }
     }
@@ -95,7 +95,7 @@ TEST(HostRules, ACapOfLargeScoresAndHiddenKeys) {
   }
 }
 
-// A score's bits depend on its query row and its key row alone, not on where keys and rows are cut.
+// A score's bits depend only on its query row and its key row, not on where keys and rows are cut.
 TEST(HostRules, TheSameBitsHoweverRowsAreCut) {
   for (const auto& [name, rule] : all_rules()) {
     BackwardCase whole = with_rule(backward_case(130, 130, 24, Band::all), rule);

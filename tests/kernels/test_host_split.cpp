@@ -14,7 +14,7 @@ using core::Precision;
 const MatrixKind three{DType::float32, Precision::three_bfloat16}, six{DType::float32, Precision::six_bfloat16},
     halves{DType::float16, Precision::three_bfloat16};
 
-/// How far results of a kind may be from the definition. Numbers of float16 are stored rounded.
+/// How far results of a kind may be from the definition. Storing results as float16 rounds them.
 double forward_limit(const MatrixKind& kind) {
   return kind.type == DType::float16 ? 3e-3 : kind.precision == Precision::six_bfloat16 ? 3e-6 : 1e-4;
 }
@@ -39,8 +39,8 @@ TEST(HostSplit, IsRightForEveryHeadSizeAndBand) {
 }
 
 TEST(HostSplit, IsRightForLargeScores) {
-  // Scores of some hundreds: only few keys of a row weigh something, and m rises often. Scores of float16 tensors are
-  // those of rounded q, as the definition's are.
+  // Scores of several hundred: few keys of a row have a noticeable weight, and m rises often. For float16, kernels and
+  // definition use the same q, which is rounded to float16.
   for (const MatrixKind& kind : {three, six, halves}) {
     BackwardCase test = gradients_in(kind, 100, 400, 64, Band::all, 30);
     SCOPED_TRACE(kind.name());
@@ -66,7 +66,8 @@ TEST(HostSplit, RowsBeginInDifferentSteps) {
       }
 }
 
-/// Gradients of queries alone (strategy stream), and of keys alone, have the bits of all three.
+/// Calls that compute only dq (as strategy stream does), or only dk and dv, give the same bits as calls that compute
+/// all.
 TEST(HostSplit, GradientsOfOneSide) {
   for (const MatrixKind& kind : matrix_kinds)
     for (const Index D : {16, 72}) {
@@ -82,7 +83,7 @@ TEST(HostSplit, GradientsOfOneSide) {
 }
 
 TEST(HostSplit, SixProductsAreAsExactAsFloat) {
-  // Largest errors of out and of gradients, beside those of float32 products.
+  // Compares the largest errors of out and of gradients with those of float32 products.
   for (const double amplitude : {1., 8.}) {
     BackwardCase test = gradients_in(six, 300, 700, 64, Band::all, amplitude);
     const kernels::ReferenceResult expected = naive_answer(test), forward = stored_forward(test);
@@ -143,7 +144,7 @@ TEST(HostSplit, UnseenRowsStayOut) {
   }
 }
 
-/// What matrix units do not compute is computed with products of float32: as exact as they are.
+/// What matrix units cannot compute is computed with products of float32, and has their bits.
 TEST(HostSplit, TheRestIsComputedInFloat) {
   WorkCase split = in_kind(three, plain_case(70, 130, 32, true));
   split.shape.value_dim = 16;

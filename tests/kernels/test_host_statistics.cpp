@@ -101,7 +101,7 @@ TEST(HostStatistics, Entropy) {
   }
 }
 
-/// One score is -1e40, which is -inf in float32: its key has weight 0 and adds 0 to the entropy, not 0 x inf = NaN.
+/// One key has scores of -1e40, which is -inf in float32. It has weight 0 and adds 0 to the entropy, not 0 x inf = NaN.
 TEST(HostStatistics, AScoreThatOverflowsAddsNothingToTheEntropy) {
   for (const Index key : {0, 150, 309}) {
     WorkCase test = plain_case(200, 310, 5, false);
@@ -126,7 +126,7 @@ TEST(HostStatistics, AScoreThatOverflowsAddsNothingToTheEntropy) {
   }
 }
 
-/// Equal keys have equal weights: the lowest rows are listed, whatever their place in a tile.
+/// Equal keys have equal weights: the lowest rows are listed, wherever they are in a tile.
 TEST(HostStatistics, EqualWeightsAreListedByRow) {
   WorkCase test = plain_case(130, 300, 8, false);
   test.fill();

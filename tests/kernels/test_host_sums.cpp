@@ -1,4 +1,4 @@
-// Sums of dk and dv over many rows: in two levels they are as accurate as sums over few rows.
+// Sums of dk and dv over many rows are made in two levels, and so are as accurate as sums over few rows.
 #include <numeric>
 
 #include "kernels/host_backward_case.hpp"
@@ -23,7 +23,7 @@ BackwardCase many_rows(Index n, bool causal, const std::vector<Index>& cuts) {
   return test;
 }
 
-/// Gradients by the host back end in float64, because the definition takes too long.
+/// Both passes by the host back end in float64, because the definition takes too long.
 kernels::ReferenceResult forward_of(BackwardCase test) {
   test.precision = Precision::float64;
   test.type = DType::float64;

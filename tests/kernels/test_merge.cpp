@@ -1,4 +1,4 @@
-// Merged states of the same rows from several ranks, against sums in double, whatever the scale of a state is.
+// Merged states of the same rows from several ranks, against sums in double, whatever the m of each state is.
 #include "annulus/kernels/merge.hpp"
 
 #include <gtest/gtest.h>
@@ -50,8 +50,8 @@ State state_of(const Numbers& numbers, const core::Shape& shape, Index rows, Pre
   return state;
 }
 
-/// 2 entries, 3 rows, 2 heads of 5, 4 parts: every third state is empty, with NaN in its accumulator. `own`: the states
-/// merged into have seen keys, too.
+/// 2 batch entries, 3 rows, 2 heads of 5, 4 parts: every third state is empty, with NaN in its accumulator. `own`:
+/// every second one of the states that receive the others has also seen keys.
 template <class T>
 void check(Precision precision, bool own, double tolerance) {
   const core::Shape shape{2, 3, 2, 2, 5};

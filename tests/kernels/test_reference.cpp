@@ -50,7 +50,7 @@ TEST(Reference, WithoutCausalTheWholeCombIsSeen) {
 }
 
 TEST(Reference, OffsetsOfTheSemantics) {
-  // One segment of 12 rows, r = 3: the one of rows 0, 1 and 2 that sees keys is the offset of the head.
+  // One segment of 12 rows, r = 3: of rows 0, 1 and 2, only the row whose number is the head's offset sees keys.
   ReferencePattern pattern;
   pattern.pairs = {{whole_document, 3}};
   const auto offset = [&](Index heads, Index head) {
@@ -162,11 +162,12 @@ TEST(Reference, NumbersComputedByHand) {
 }
 
 TEST(Reference, EntropyComputedByHand) {
-  // The row of NumbersComputedByHand: P = 2/20, 2/20, 16/20. In the second order the largest score comes first.
+  // The row of NumbersComputedByHand: P = 2/20, 2/20, 16/20. In the second order, the key of the largest score is
+  // first.
   const ReferencePattern pattern = worked_example();
   const core::Shape shape{1, 3, 4, 1, 1};
   const std::vector<double> q{std::log(2.0)}, k{0, 1, 3}, v{1};
-  // Over the multiset keys 0 and 2 count twice: each with half of its P.
+  // Keys 0 and 2 occur twice: in the entropy they count as two keys, each with half of this P.
   const double expected = -(2 * 0.05 * std::log(0.05) + 0.1 * std::log(0.1) + 2 * 0.4 * std::log(0.4));
   for (const std::vector<Index>& order : {std::vector<Index>{0, 1, 2}, {2, 1, 0}}) {
     ReferenceRow row(pattern, shape, 0, 2, q);

@@ -1,5 +1,5 @@
-// Sink logits: exact sums against known sums; states to which a sink is added against the definition, on every back end
-// and in every precision; gradients of sinks against the formula.
+// Sink logits: exact sums, against known sums; states to which a sink is added, on every back end and in every
+// precision, against the definition; gradients of sinks, against the formula.
 #include "annulus/kernels/sink.hpp"
 
 #include <gtest/gtest.h>
@@ -98,7 +98,7 @@ void check_states(Backend backend, core::DType type, Precision precision, int ex
   finish(backend, state, {out.view, lse.view});
   ReferenceResult expected = test::naive_answer(work);
   add_to_answer(sink, D, expected);
-  // Matrix units round weights as values are stored.
+  // Matrix units round weights to the storage type of values.
   const bool is_rounded = precision == Precision::bfloat16 || (backend == Backend::device && cuda::is_built);
   const double tolerance =
       std::max(core::forward_tolerance(precision), core::forward_tolerance(is_rounded ? type : sums));
@@ -139,7 +139,7 @@ TEST(Sink, GradientsOfAnyRowsAddUp) {
     for (std::size_t i = 0; i < lse.size(); ++i) {
       if (!std::isinf(lse[i])) expected[i % 3] -= std::exp(sink[i % 3] - lse[i]) * delta[i];
     }
-    const auto made = [&](Index first, Index count) {  // of these rows of both batch entries
+    const auto made = [&](Index first, Index count) {  // the gradient from these rows of both batch entries
       const std::vector<core::Interval> some{{first, first + count}};
       const auto n = test::to_device(test::take_rows(normalizers, 2, rows, some), type, count, 3, 2);
       const auto d = test::to_device(test::take_rows(delta, 2, rows, some), type, count, 3, 1);

@@ -29,7 +29,7 @@ using kernels::cuda::Shared;
 using kernels::cuda::warp_size;
 using kernels::cuda::Words4;
 
-/// When asynchronous copies happen: as early or as late as on a GPU. A kernel must be right with both.
+/// When asynchronous copies happen: as early, or as late, as a GPU may do them. A kernel must be right with both.
 enum class Copies { at_once, at_wait };
 
 class TwinMachine;

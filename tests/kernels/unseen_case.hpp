@@ -1,5 +1,5 @@
-// NaN and infinity in some rows of the inputs: results that do not see these rows keep all their bits, and in results
-// that see them NaN or infinity shows where it has to. For the tests of every back end.
+// NaN and infinity in some rows of the inputs: results that do not see these rows must keep all their bits, and results
+// that do must have a NaN or an infinity, where the definition has one. For the tests of every back end.
 #pragma once
 
 #include <fmt/format.h>

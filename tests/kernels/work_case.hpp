@@ -13,8 +13,8 @@
 
 namespace annulus::test {
 
-/// Several calls' lists over one set of query rows and one block of keys. q (B, query_rows, H, D), k
-/// (B, key_rows, Hkv, D), v (B, key_rows, Hkv, Dv), as doubles that `type` represents exactly.
+/// The lists of several calls, all on the same query rows and the same block of keys. q is (B, query_rows, H, D), k
+/// (B, key_rows, Hkv, D), v (B, key_rows, Hkv, Dv); all are doubles that `type` represents exactly.
 struct WorkCase {
   core::Shape shape;  ///< shape.sequence is not used
   Index query_rows = 0;
@@ -33,12 +33,12 @@ struct WorkCase {
   Index key_numbers() const { return shape.batch * key_rows * shape.kv_heads * shape.head_dim; }
   Index value_numbers() const { return key_numbers() / shape.head_dim * shape.dim_of_values(); }
   Index out_numbers() const { return states() * shape.dim_of_values(); }
-  /// The number of (batch, query row, head).
+  /// The number of (batch, query row, head) triples.
   Index states() const { return query_numbers() / shape.head_dim; }
   /// Accumulators are stored in this type.
   DType sums() const { return precision == core::Precision::float64 ? DType::float64 : DType::float32; }
 
-  /// Fills q, k, v with normal numbers; q is multiplied by `amplitude`, so that a large one gives large scores.
+  /// Fills q, k and v with normal numbers, times `amplitude` for q: a large amplitude gives large scores.
   void fill(double amplitude = 1) {
     q = random_values(core::TensorId::q, query_numbers(), type, 1, amplitude);
     k = random_values(core::TensorId::k, key_numbers(), type);
@@ -70,7 +70,7 @@ inline std::string name_of(const core::Band& band) {
   return "left " + std::to_string(band.left) + " right " + std::to_string(band.right);
 }
 
-/// A query and a key that meet: the head, their rows x and p of the sequence, the first row of their document.
+/// A query and a key that it sees: the head, their rows x and p of the sequence, the first row of their document.
 struct Meeting {
   Index head, x, p;
   core::Index document;
@@ -105,14 +105,14 @@ void for_each_meeting(const WorkCase& test, const Meet& meet) {
   }
 }
 
-/// Vector i of a with vector j of b, D numbers each.
+/// The scalar product of vector i of a and vector j of b, D numbers each.
 inline double dot(const std::vector<double>& a, std::size_t i, const std::vector<double>& b, std::size_t j, Index D) {
   double sum = 0;
   for (std::size_t d = 0; d < std::size_t(D); ++d) sum += a[i * std::size_t(D) + d] * b[j * std::size_t(D) + d];
   return sum;
 }
 
-/// A score by the definition, and its derivative by scale * q.k.
+/// A score by the definition, and its derivative with respect to scale * q.k.
 struct NaiveScore {
   double value, slope;
 };

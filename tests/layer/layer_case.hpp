@@ -21,7 +21,7 @@ struct LayerCase {
   const core::Shape& shape() const { return problem.attention.shape; }
   core::DType type() const { return problem.attention.type; }
 
-  /// x, dy or a target: (B, S, E), told apart by `seed`.
+  /// x, dy or a target, (B, S, E). Each of them has its own seed.
   Numbers rows_of(std::uint64_t seed) const {
     return test::random_values(core::TensorId::q, shape().batch * shape().sequence * problem.width, type(), seed);
   }
@@ -105,7 +105,7 @@ inline Weights own_weights(const LayerCase& one, const comm::Communicator& comm)
   return weights;
 }
 
-/// The tolerance for a rank's part of a dataset that makes errors relative to the largest number of the whole.
+/// The tolerance for a rank's part of a dataset. With it, errors are relative to the largest number of the whole.
 inline double of_part(double tolerance, const Numbers& all, const Numbers& part) {
   const auto size = [](const Numbers& numbers) {
     double largest = 1;
@@ -115,7 +115,7 @@ inline double of_part(double tolerance, const Numbers& all, const Numbers& part)
   return tolerance * size(all) / size(part);
 }
 
-/// One forward and backward pass against the reference: y, dx and every gradient that this rank keeps.
+/// Compares one forward and backward pass with the reference: y, dx and every gradient that this rank keeps.
 inline void check(const LayerCase& one, const strategies::Strategy& strategy, const comm::Communicator& comm,
                   double forward_tolerance, double gradient_tolerance) {
   SCOPED_TRACE(one.name + ", " + std::string(name_of(one.problem.sharding)) + ", " + std::string(strategy.name()));

@@ -1,4 +1,4 @@
-// What is done to matrices number by number: long rows, gaps, and changes of type.
+// Operations that go through matrices number by number: long rows, gaps, and changes of type.
 #include "annulus/layer/matrix.hpp"
 
 #include "support/attention_case.hpp"

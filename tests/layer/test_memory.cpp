@@ -45,9 +45,9 @@ TEST(Memory, FsdpHoldsItsShareAndTheWeightInUseAndTheNext) {
   const Peaks peaks = peaks_of(one, comm);
   EXPECT_EQ(peaks.weights, share);
   EXPECT_EQ(peaks.gradients, share);
-  // wq is as large as wo, wk and wv are half of it: the most that are complete at once are wq and wk.
+  // wq is as large as wo; wk and wv are half as large. The largest weights that are complete at once are wq and wk.
   EXPECT_EQ(peaks.gathered, bytes_of(one.problem, Weight::wq) + bytes_of(one.problem, Weight::wk));
-  // Pieces of a gradient: the own piece's sum, and of other ranks' one that arrives, one that leaves, one being made.
+  // Pieces of a gradient: the sum of this rank's piece, one that arrives, one that leaves, one that is being made.
   EXPECT_LE(peaks.pieces, (comm.size() == 1 ? 1 : 4) * largest_piece);
   EXPECT_GT(peaks.pieces, 0);
 }

@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::array<bool, 4> no_biases{}, all_biases{true, true, true, true};
 
-/// Sizes that P does not divide, more ranks than rows, than heads, than key/value heads.
+/// Sizes that P does not divide; more ranks than rows, than heads, and than key/value heads.
 std::vector<LayerCase> cases() {
   return {make_case("plain", {1, 23, 4, 4, 6}, 10, no_biases),
           make_case("biases and rope", {1, 23, 4, 4, 6}, 10, all_biases, 10000.0),
@@ -55,8 +55,8 @@ TEST(Passes, KeysMayBeFilledIn) {
 
 TEST(Passes, KeepTheToleranceOfTheStorageType) {
   for (const core::DType type : {core::DType::float32, core::DType::float16, core::DType::bfloat16}) {
-    // Beside the results q, k, v, out, dout, dq, dk and dv are rounded to the storage type: in 16 bits that takes up to
-    // 0.3 (float16) and 0.5 (bfloat16) of the tolerance.
+    // Not only results, but also q, k, v, out, dout, dq, dk and dv are rounded to the storage type. In 16 bits, this
+    // takes up to 0.3 (float16) and 0.5 (bfloat16) of the tolerance.
     check_all(
         make_case("stored as " + std::string(core::name_of(type)), {2, 21, 4, 2, 8}, 12, all_biases, 10000.0, type),
         core::forward_tolerance(type), core::gradient_tolerance(type));

@@ -32,7 +32,7 @@ struct Slice {
     matrix = whole.take_columns({2, 2 + columns});
   }
 
-  /// The matrix' numbers; the test fails when one outside of it changed.
+  /// The matrix' numbers. The test fails if a number outside the matrix has changed.
   Numbers numbers() const {
     const Numbers wide = test::from_device(buffer, matrix.rows * matrix.stride, matrix.type);
     Numbers inside;

@@ -1,5 +1,5 @@
-// Ranks that wait for a rank that multiplies matrices are not stalled. The launch .tcp tests this over TCP, where the
-// waiting ranks hear of the other rank only when it calls MPI.
+// Ranks that wait for a rank that multiplies matrices do not count as stalled. The launch .tcp tests this over TCP,
+// where the waiting ranks hear of the other rank only when it calls MPI.
 #include <gtest/gtest.h>
 
 #include "annulus/comm/watchdog.hpp"

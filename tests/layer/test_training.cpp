@@ -63,7 +63,7 @@ TEST(Training, FilledInKeysAreTheSameEverywhere) {
   }
 }
 
-/// A backward pass of this rank, with dx or without: gradients of all weights, and what they took.
+/// A backward pass of this rank, with dx or without: gradients of all weights, and their cost.
 BackwardResult backward_of(const LayerCase& one, const comm::Communicator& comm, InputGradient dx) {
   const Layer layer(one.problem, *strategies::find("ring"), comm);
   const Weights weights = own_weights(one, comm);

@@ -45,7 +45,7 @@ TEST(Weights, AreWrittenOnceAndKeptByTheRightNumberOfRanks) {
           for (const auto& [place, times] : count) EXPECT_EQ(times, 1);
           for (const auto& [place, times] : claims(problem, weight, ranks, kept)) {
             if (entry.value == Sharding::tensor && is_of_keys(weight)) {
-              EXPECT_LE(times, ranks);  // as many as have query heads that read it
+              EXPECT_LE(times, ranks);  // each rank whose query heads read it keeps it
             } else {
               const bool all =
                   entry.value == Sharding::none || (entry.value == Sharding::tensor && weight == Weight::bo);

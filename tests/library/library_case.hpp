@@ -67,7 +67,7 @@ inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
   return made;
 }
 
-/// The numbers of a whole case, the shapes of a rank's tensors, and which rows of them the rank has.
+/// The numbers of a whole case, the shapes of a rank's tensors, and the rows that the rank has.
 class Whole {
  public:
   Whole(const LibraryCase& test, const Plan& plan, int rank)

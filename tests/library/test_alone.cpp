@@ -203,7 +203,8 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: ulysses_ranks is 3, expected a divisor of the 4 ranks, or 0");
 }
 
-/// Extents may have been taken from (B, heads, S, D) tensors. A short sequence with a model's heads is accepted.
+/// Many more heads than rows: the extents may be those of (B, heads, S, D) tensors. A short sequence with as many heads
+/// as models have is accepted.
 TEST(LibraryPlan, AsksWhereHeadsAndRowsMayBeInAnotherOrder) {
   EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .head_dim = 64}, {}),
             "plan: k has 1024 key/value heads and 8 rows: are the axes in another order? Expected as many rows or "
@@ -214,7 +215,7 @@ TEST(LibraryPlan, AsksWhereHeadsAndRowsMayBeInAnotherOrder) {
   EXPECT_EQ(refusal({.sequence = 1, .heads = 32, .head_dim = 2}, {}), "");
 }
 
-/// If torchscale writes rows to wrong places, there is no right answer, with or without documents.
+/// If torchscale writes rows to wrong locations, there is no right answer, with or without documents.
 TEST(LibraryPlan, RefusesRowsThatTorchscaleDisplaces) {
   const Shape shape{.sequence = 53, .heads = 4, .head_dim = 8};
   Pattern pattern{.segments = {8, 20, all}, .dilations = {1, 3, 7}, .causal = true, .semantics = "torchscale"};

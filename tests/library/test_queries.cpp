@@ -131,7 +131,8 @@ TEST(LibraryQueries, PlanSaysWhichRowsARankHolds) {
   }
 }
 
-/// Cross attention with more queries than keys gives what two calls with parts of the queries give, and reference().
+/// Cross attention with more queries than keys gives the same numbers as two calls with parts of the queries, and as
+/// reference().
 TEST(LibraryQueries, WithoutRowNumbers) {
   const Communicator alone;
   Pattern pattern;

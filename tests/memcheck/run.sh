@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Valgrind's memcheck over a run with gradients on two ranks, for every strategy: reads of memory that was never written
-# or is not allocated, in annulus and in the libraries below. AVX2, because Valgrind knows no AVX-512.
+# Runs every strategy with gradients on two ranks under Valgrind's memcheck. It finds reads of memory that was never
+# written or is not allocated, in annulus and in the libraries below. AVX2, because Valgrind knows no AVX-512.
 #
 #   tests/memcheck/run.sh PROGRAM LAUNCHER [STRATEGY...]
 set -euo pipefail

@@ -9,7 +9,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
 
-# lacks FILE: prints what FILE does not have of this, a line each. $scratch/elf: what readelf says; text: its strings.
+# lacks FILE: prints each point that FILE lacks, a line each. $scratch/elf has the output of readelf, text all strings.
 lacks() {
   readelf -WhldsV "$1" >"$scratch/elf"
   strings -a "$1" >"$scratch/text"

@@ -1,4 +1,4 @@
-// Combs against brute force: "row x is picked when (x mod w) mod r == o", row by row.
+// Combs against the definition, "row x is picked when (x mod w) mod r == o", tried for every row.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -17,13 +17,13 @@ std::vector<Index> members(const HeadSet& set) {
   return heads;
 }
 
-/// The offset of a head by the table of the definition; -1 where a grouped head has no part in the pair.
+/// The offset of a head by the table of the definition; -1 if semantics is grouped and the pair is not the head's.
 Index defined_offset(const Pattern& pattern, Index pair, Index head, Index heads) {
   const Index r = pattern.pairs[std::size_t(pair)].dilation, groups = Index(pattern.pairs.size());
   if (pattern.semantics == Semantics::longnet || pattern.semantics == Semantics::torchscale)
     return head / ((heads + r - 1) / r);
   if (pattern.semantics == Semantics::paper) return head % r;
-  Index group = 0;  // count the heads off: the first `heads mod groups` groups have one more
+  Index group = 0;  // counts the heads off: each of the first `heads mod groups` groups has one head more
   for (Index left = head;; ++group) {
     const Index size = heads / groups + (group < heads % groups ? 1 : 0);
     if (left < size) break;
@@ -89,7 +89,7 @@ TEST(Combs, HaveARowHoweverLargeTheDilation) {
   EXPECT_EQ(comb_of({0, 100}, 1'000'000'000'000, 100).count, 0);
 }
 
-/// Few rows have few combs: this test would run for hours if all 10^12 combs of a window were listed.
+/// Only combs that have a row are listed: if all 10^12 combs of the window were listed, this test would run for hours.
 TEST(Combs, OfAWindowAreNotListed) {
   Pattern pattern{Semantics::longnet, {{whole_document, 1'000'000'000'000, Window{2, 2}}}, false, false};
   std::vector<Index> found;

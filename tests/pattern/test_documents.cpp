@@ -42,7 +42,8 @@ std::string describe(const Layout& layout, int ranks) {
 
 Count work_of(const KeptCounts& kept, const StoredRows& rows) { return kept.of(rows) + rows.count(); }
 
-/// How far work may be off, as cuts lie between rows: four rows, each with a whole document's keys per head and pair.
+/// How far work may be off, because cuts lie between rows: the work of four rows, each of which sees a whole document
+/// in every pair and head.
 Count rounding(const Layout& layout) {
   Index longest = 0;
   for (std::size_t d = 0; d + 1 < layout.documents.size(); ++d) {
@@ -127,7 +128,7 @@ TEST(DocumentsPartition, CutsOnlyWhatNoRankHasRoomForAndOverFewRanks) {
       holders[piece.document.begin].insert(piece.rank);
     }
     for (const auto& [begin, by] : holders) parts += by.size();
-    // Documents above the share fill one rank after another; then those do that no rank had room for.
+    // Documents with more than a share of the work fill one rank after another. Then documents that fit on no rank do.
     EXPECT_LE(parts, std::size_t(2 * ranks) + holders.size());
     for (std::size_t d = 0; d + 1 < layout.documents.size(); ++d) {
       const Interval document{layout.documents[d], layout.documents[d + 1]};

@@ -17,7 +17,7 @@ Index questions = 0;
 }
 
 #ifdef __clang__
-#pragma clang diagnostic ignored "-Wreturn-type-c-linkage"  // of C they have only the form of their names
+#pragma clang diagnostic ignored "-Wreturn-type-c-linkage"  // only their names have the form of C
 #endif
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker gives these names.
@@ -92,8 +92,8 @@ TEST(Planning, TakesQuestionsInProportionToTheDocuments) {
   }
 }
 
-/// Rows dealt one by one over as many ranks as the dilation: all rows of a rank have one offset, and a search for a row
-/// of another offset among them must look at all of them.
+/// Rows are dealt one by one to as many ranks as the dilation. So all rows of a rank have one offset, and a search
+/// among them for a row of another offset must look at all of them.
 TEST(Planning, LooksForWhatARankHoldsOfACombOnce) {
   const auto asked = [](Index n) {
     const Layout layout = test::longnet_layout({{whole_document, 4}}, true, n, 4);

@@ -1,5 +1,5 @@
-// Work lists against the definition: every kept (query, key, head) triple exactly as often as it counts, whatever the
-// cuts.
+// Work lists against the definition: wherever rows are cut, lists have each kept (query, key, head) triple exactly as
+// often as it counts.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

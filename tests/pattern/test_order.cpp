@@ -16,7 +16,7 @@ using core::Band;
 /// (pair, query row, head) -> key rows, one by one.
 using KeyOrder = std::map<std::tuple<Index, Index, Index>, std::vector<Index>>;
 
-/// Appends the keys of one call of the kernel: in each item from the last to the first, as the kernel walks them.
+/// Appends the keys of one kernel call, for each item from the last key to the first: the kernel's order.
 void append_call(const Layout& layout, const StoredRows& queries, const KeyRows& keys, Band part, KeyOrder& order) {
   const Index pair = layout.pairs.begin;  // the only one
   for (const core::WorkList& list : work_lists(layout, queries, keys, part)) {

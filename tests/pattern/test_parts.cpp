@@ -23,7 +23,7 @@ void note(const StoredRows& rows, int rank, Places& places) {
   }
 }
 
-/// Places of all rows, found from the parts of the ranks.
+/// Where all rows are stored, found from the parts of the ranks.
 Places places_of(const Partition& parts, int ranks, Index n) {
   Places places(std::size_t(n), {-1, -1});
   for (int part = 0; part < int(parts.size()); ++part)

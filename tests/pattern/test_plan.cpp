@@ -92,7 +92,7 @@ TEST(Plans, BringEveryKeptTripleExactlyOnce) {
       });
 }
 
-/// Whether every part of `wanted` lies in one part of `held`.
+/// Whether `held` has every range of rows of `wanted`, each inside a single range of its own.
 bool holds(const KeyRows& held, const PackedRows& wanted) {
   for (const OwnerInterval& owned : wanted) {
     bool found = false;
@@ -177,7 +177,7 @@ void expect_all_as_defined(const Layout& layout, const Partition& partition) {
   expect_as_defined({layout, partition, partition, From::owners, 1, ranks - 1}, straight, ranks);
 }
 
-/// If owners have many intervals, rows are counted without being listed (piece_counts.hpp).
+/// Owners with many intervals, whose rows are counted but not listed (piece_counts.hpp).
 TEST(Plans, OfManyDocumentsAreThoseOfTheDefinition) {
   std::mt19937_64 random(9);
   for (int round = 0; round < 60; ++round) {
@@ -191,7 +191,8 @@ TEST(Plans, OfManyDocumentsAreThoseOfTheDefinition) {
   }
 }
 
-/// Plans treat readers of the same rows together, and owners that look alike. On up to 17 ranks there are many of both.
+/// Plans treat readers of the same rows together, and also owners that look alike. With up to 17 ranks both are
+/// frequent.
 TEST(Plans, OfManyRanksAreThoseOfTheDefinition) {
   std::mt19937_64 random(8);
   for (int round = 0; round < 60; ++round) {
@@ -233,7 +234,7 @@ TEST(Plans, DenseCarriesEverythingAndCausalOnlyEarlierRows) {
       EXPECT_EQ(received(exchange.channels(layout, partition, p)), 2 * 48) << exchange.name;
       layout.pattern.causal = true;
       const Index causal = received(exchange.channels(layout, partition, p));
-      if (std::string(exchange.name) == "both ways") continue;  // it also receives rows for ranks further on
+      if (std::string(exchange.name) == "both ways") continue;  // it also receives rows that it forwards
       EXPECT_EQ(causal, 2 * 16 * p) << exchange.name << " rank " << p;
     }
   }
@@ -249,7 +250,8 @@ TEST(RingPlan, WorkedExample) {
   EXPECT_EQ(hops(0)[2].receive, (PackedRows{{{4, 8}, {{{4, 1, 4}}}}})) << "rank 1's rows come round by ranks 2 and 3";
 }
 
-/// Bytes that the busiest rank receives over those in the dense ring; the same for every head size and type.
+/// Bytes that the busiest rank receives, divided by what a rank receives in the dense ring. The ratio depends neither
+/// on the head size nor on the type.
 double share_of_dense(const Layout& layout, int ranks, const Exchange& exchange) {
   const Index n = layout.documents.back();
   const Partition partition = contiguous_partition(n, ranks);

@@ -1,5 +1,5 @@
-// Shares of the heads: for any partition, exactly one share works on each kept triple, and shares have only the K/V
-// heads that they read.
+// Shares of the heads: for any partition, exactly one share computes each kept triple, and a share has only the K/V
+// heads that it reads.
 #include <gtest/gtest.h>
 
 #include "annulus/pattern/documents_partition.hpp"

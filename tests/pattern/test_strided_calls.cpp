@@ -1,5 +1,5 @@
-// Work lists of real patterns as strided calls (kernels/cudnn/combs.hpp): all segments of a pair at one offset are one
-// call, and for any pattern and cut the calls and the remaining items together are the list.
+// Work lists of real patterns as strided calls (kernels/cudnn/combs.hpp): one call for all segments of a pair at one
+// offset; and for any pattern and cut, the calls and the remaining items together have the triples of the list.
 #include <gtest/gtest.h>
 
 #include "annulus/kernels/cudnn/combs.hpp"

@@ -5,7 +5,7 @@
 // `overlap` is the share of a transfer that compute hides. Every compute time is multiplied by 1 + jitter x E, where E
 // is an exponential random number with mean 1; the numbers are drawn hop by hop, in a hop rank by rank, from `seed`.
 //
-// Worked example: 2 ranks, 1 hop, compute 3 s and 1 s, transfer 2 s, all hidden. Both post at 0 s, the blocks arrive at
+// Worked example: 2 ranks, 1 hop, compute 3 s and 1 s, transfer 2 s, fully hidden. Both post at 0 s, blocks arrive at
 // 2 s. Rank 0 computes until 3 s, rank 1 waits from 1 s to 2 s; then each computes once more: they end at 6 s and 3 s.
 #pragma once
 
@@ -35,7 +35,8 @@ struct HopSchedule {
 /// Seconds after which each rank is done. Takes O(ranks x hops) time.
 std::vector<double> simulate(const HopSchedule& schedule, double jitter, std::uint64_t seed);
 
-/// The hops of a schedule without groups and with a single round. It times each hop of each rank: for tens of ranks.
+/// The hops of a schedule without groups and with a single round. It times each hop of each rank, which
+/// is feasible for tens of ranks.
 HopSchedule timed(const strategies::Schedule& schedule, Coupling coupling, const core::Machine& machine);
 
 }  // namespace annulus::planner

@@ -131,8 +131,8 @@ TEST(Auto, TakesZigzagForDenseCausalAndContiguousForDilated) {
   const Choice dilated = choose(problem_of(1 << 16, {{2048, 1}, {8192, 4}, {32768, 16}, {0, 64}}, true), 8, 0, machine);
   EXPECT_EQ(dilated.partition(), PartitionKind::contiguous);
   const Cost& taken = *dilated.candidates[dilated.taken].cost;
-  for (const Candidate& one :
-       dilated.candidates) {  // of equally fast ones the fewest bytes win, then the shortest time
+  // Among candidates that are equally fast, the fewest bytes win, then the shortest time.
+  for (const Candidate& one : dilated.candidates) {
     if (one.cost->seconds > 1.05 * taken.seconds) continue;
     EXPECT_GE(one.cost->total_bytes, taken.total_bytes) << name_of(one);
     if (one.cost->total_bytes == taken.total_bytes) {
@@ -145,7 +145,7 @@ TEST(Auto, TakesZigzagForDenseCausalAndContiguousForDilated) {
 }
 
 TEST(Auto, NeverTakesBlockCyclicUnlessItIsNamed) {
-  // Contiguous is unbalanced, block_cyclic as balanced as zigzag: only the rule that it must be named keeps it out.
+  // Contiguous is unbalanced, and block_cyclic is as balanced as zigzag. It is only left out because it must be named.
   core::Machine machine = core::default_machine();
   machine.inside_node = {1e-12, 1e-18};
   for (const Index block : {16, 64, 1024}) {
@@ -178,7 +178,7 @@ TEST(Auto, OffersOnlyWhatIsReproducibleWhereThatIsAsked) {
   Problem problem = problem_of(1 << 16, {{}}, true);  // dense, causal: zigzag in parts is by far the fastest
   problem.reproducible = true;
   core::Machine machine = core::default_machine();
-  machine.memory_per_rank = candidate(candidates(problem, 8, machine), "ring").cost->memory_bytes;  // no gathers
+  machine.memory_per_rank = candidate(candidates(problem, 8, machine), "ring").cost->memory_bytes;  // no gather fits
   EXPECT_EQ(choose(problem, 8, 0, machine).partition(), PartitionKind::zigzag);
   std::map<std::string_view, std::optional<PartitionKind>> kinds;
   for (const Candidate& one : candidates(problem, 8, machine)) kinds[one.strategy->name()] = one.partition;
@@ -209,12 +209,13 @@ TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
     SCOPED_TRACE(name_of(both[i]));
     EXPECT_FALSE(forward[i].backward);
     const Cost &first = *forward[i].cost, &back = *both[i].backward, &all = *both[i].cost;
-    if (both[i].partition == PartitionKind::contiguous) {  // whose slowest rank is the same in both passes
+    if (both[i].partition == PartitionKind::contiguous) {  // its slowest rank is the same in both passes
       EXPECT_NEAR(back.compute_seconds / first.compute_seconds, 2.5, 1e-9);
     }
     EXPECT_EQ(all.memory_bytes, std::max(first.memory_bytes, back.memory_bytes));
     const double apart = all.total_bytes - first.total_bytes - back.total_bytes;
-    if (const auto name = both[i].strategy->name(); name == "ulysses" || name == "hybrid") {  // normalizers return
+    if (const auto name = both[i].strategy->name(); name == "ulysses" || name == "hybrid") {
+      // With gradients, their forward pass also returns normalizers.
       EXPECT_GT(apart, 0);
       EXPECT_LT(apart, double(problem.shape.sequence * problem.normalizer_row_bytes()));
     } else {

@@ -21,7 +21,7 @@ std::optional<SlicedCost> cut_of(const Candidate& candidate, const Problem& prob
 
 TEST(Auto, LeavesOutWhatDoesNotFitIntoMemory) {
   core::Machine machine = core::default_machine();
-  machine.between_nodes = machine.inside_node = {1, 1e-12};  // latency is everything: few messages win
+  machine.between_nodes = machine.inside_node = {1, 1e-12};  // only latency counts: few messages win
   const Problem problem = problem_of(1 << 16, {{}}, true);
   const auto all = candidates(problem, 8, machine);
   const double gather = candidate(all, "allgather").cost->memory_bytes;
@@ -63,7 +63,7 @@ TEST(Auto, TakesPassesWhereNothingFitsAtOnce) {
   machine.memory_per_rank = 0.4 * least;
   const Choice several_sizes = choose(problem, 8, 0, machine);
   int compared = 0;
-  for (const Candidate& one : several_sizes.candidates) {  // those with the same partition use the same counts
+  for (const Candidate& one : several_sizes.candidates) {  // candidates with the same partition use the same counts
     if (!one.sliced) continue;
     ++compared;
     Problem cut = problem;
@@ -131,7 +131,8 @@ TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {
     const Choice choice = choose(problem, 8, 0, machine);
     EXPECT_NE(choice.strategy().name(), "onesided");
     EXPECT_NE(choice.reason.find("/dev/somewhere (1.0 MiB per rank free)"), std::string::npos) << choice.reason;
-    // Onesided fits into memory, and a gather does not: the reason must name both.
+    // Onesided fits into memory, but its window does not fit; the gather fits only in passes, or not at all. The reason
+    // must name the room for windows.
     std::vector<Candidate> two{candidate(all, "onesided"), candidate(all, "allgather")};
     two[1].sliced = cut_of(two[1], problem, 8, machine);
     ASSERT_TRUE(two[1].sliced);

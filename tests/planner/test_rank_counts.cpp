@@ -23,7 +23,7 @@ void expect_loads(const RankCounts& counts, double factor, int ranks, Predict&& 
     memory = std::max(memory, double(expected.memory_bytes));
   }
   EXPECT_GE(counts.memory, memory);
-  EXPECT_LE(counts.memory, 1.8 * memory);  // both directions of a ring count; a causal window uses one
+  EXPECT_LE(counts.memory, 1.8 * memory);  // both directions of a ring are counted; a causal window uses one of them
 }
 
 /// Calls check(strategy, problem, partition, counted) for every partition of every strategy whose counts have an exact
@@ -74,7 +74,7 @@ TEST(RankCounts, OfTheBackwardPassEqualThePredictionsOfAllRanks) {
   for (int round = 0; round < 40; ++round) {
     const test::RandomLayout drawn = test::draw_layout(random, 500);
     Problem problem = problem_of(drawn);
-    problem.type = round % 2 == 0 ? core::DType::float32 : core::DType::bfloat16;  // whose sums are twice as large
+    problem.type = round % 2 == 0 ? core::DType::float32 : core::DType::bfloat16;  // sums are float32
     problem.gradients = true;
     problem.reproducible = round % 4 >= 2;
     const int ranks = 1 + int(random() % (round < 3 ? 64 : 8));

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Where tools/setup takes the sources of Kokkos from, and how it builds them: on machines with apt-get, apt-cache,
-# dpkg-query and cmake that only pretend, and mirrors that have lost archives.
+# Tests from where tools/setup takes the sources of Kokkos, and how it builds them. apt-get, apt-cache, dpkg-query and
+# cmake are scripts that imitate these commands; mirrors have lost archives.
 #
 #   kokkos_sources.sh REPOSITORY
 set -euo pipefail
@@ -11,14 +11,14 @@ mkdir -p "$scratch"/{fake,trilinos/packages/kokkos,trilinos/packages/kokkos-kern
 cp -r "$repository/tools" "$scratch/tools"
 export scratch
 
-# ---- the original archive: both use uint32_t as Kokkos 3.4 does, without the header that names it ----
+# ---- the original archive: as in Kokkos 3.4, the sources use uint32_t without the header that declares it ----
 for part in kokkos kokkos-kernels; do
   echo 'std::uint32_t flags = 0;' >"$scratch/trilinos/packages/$part/flags.cpp"
 done
 printf 'set(Kokkos_VERSION_%s)\n' "MAJOR 3" "MINOR 4" "PATCH 01" >"$scratch/trilinos/packages/kokkos/CMakeLists.txt"
 tar -czf "$scratch/trilinos.orig.tar.gz" -C "$scratch" trilinos
 
-# ---- commands that pretend. $scratch/mirror has a line SUITE VERSION there|lost for each package that is listed ----
+# ---- imitated commands. $scratch/mirror has a line SUITE VERSION there|lost for each version that is listed ----
 cat >"$scratch/fake/apt-get" <<'FAKE'
 #!/bin/bash
 for word in "$@"; do
@@ -81,7 +81,7 @@ expect_built() {
   [ "$status" -eq 0 ] || fail "status $status, expected 0"
   [ -e "$scratch/cache/kokkos-3.4.01/lib/cmake/KokkosKernels/KokkosKernelsConfig.cmake" ] || fail "built no Kokkos"
 }
-# machine ID CODENAME: a fresh machine with that distribution's sources, in both formats, and a vendor's.
+# machine ID CODENAME: a fresh machine whose apt has sources of that distribution, in both formats, and of a vendor.
 machine() {
   local id=$1 codename=$2
   rm -rf "$scratch/etc" "$scratch/cache" "$scratch/unreadable" "$scratch/tried" "$scratch/slept" "$scratch/parts_seen"
@@ -93,7 +93,7 @@ machine() {
   printf 'deb http://vendor/%s %s-tools main\n' "$id" "$codename" >"$scratch/etc/apt/sources.list.d/vendor.list"
   sed -i "s|^etc=/etc |etc=$scratch/etc |" "$scratch"/tools/sources.sh
 }
-# setup_with_mirror LINE...: what the mirror lists, and what of it exists; runs tools/setup; sets $status and $output.
+# setup_with_mirror LINE...: runs tools/setup with these lines in $scratch/mirror; sets $status and $output.
 setup_with_mirror() {
   printf '%s\n' "$@" >"$scratch/mirror"
   touch "$scratch/tried"

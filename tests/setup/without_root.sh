@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/setup run by an ordinary user, with apt-get, dpkg-query and sudo that only pretend: what is missing is named once,
-# with what to do; nothing is tried again, and nothing installed.
+# An ordinary user runs tools/setup; scripts imitate apt-get, dpkg-query and sudo. What is missing must be named once,
+# with ways to provide it; nothing may be tried again, and nothing installed.
 #
 #   without_root.sh REPOSITORY
 set -euo pipefail

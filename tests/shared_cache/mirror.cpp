@@ -1,6 +1,6 @@
-// A folder seen through FUSE with a write-back cache: what is written stays in the kernel's pages until they are
-// flushed, and whole pages are written back. Two mounts of one folder are two machines of a file system whose caches do
-// not know of each other.
+// Shows a folder through FUSE with a write-back cache: written bytes stay in the kernel's pages until a flush, and then
+// whole pages are written back. Two mounts of one folder stand for two machines with one file system, whose
+// caches do not know of each other.
 //
 //   mirror FOLDER MOUNTPOINT [-f]
 #define FUSE_USE_VERSION 31

@@ -35,7 +35,8 @@ LAYER_INPUT = "--layer 64 --sequence 512 --heads 4 --kv-heads 2 --head-dim 16 --
 
 
 class ClusterTest(unittest.TestCase):
-    """Set by run.py: the cluster, the repository, the built program, its MPI's launcher, and a folder to write in."""
+    """run.py sets: the cluster, the repository, the built program, its MPI's launcher, a folder to write in, and the
+    library slow_calls, which tests preload."""
 
     cluster = source = program = launcher = scratch = None
     submitted = set()  # scripts, as machine/name

@@ -81,7 +81,7 @@ class OtherFiles : public test::InputFileTest {
       add_k(file, space, [&](hid_t creation) { H5Pset_virtual(creation, space, source, "k", space); });
     });
   }
-  /// Makes k in raw storage of `there` bytes, where the file with k reserves `reserved` bytes and writes its name so.
+  /// Makes k in a raw file of `there` bytes. The HDF5 file calls it `named`, and says that it has `reserved` bytes.
   void make_raw(std::size_t there, hsize_t reserved, const std::string& named) {
     make([&](hid_t file) {
       const auto numbers = test::counting<float>(all, 500);
@@ -157,7 +157,7 @@ TEST_F(OtherFiles, VirtualDatasetsAndRawStorageHaveTheirNumbersThere) {
 }
 
 TEST_F(OtherFiles, AreFoundWhereHdf5FindsThem) {
-  make_virtual("/absent/other.h5");  // both files have moved together: of an absolute name HDF5 takes the last part
+  make_virtual("/absent/other.h5");  // as if both files had moved: HDF5 then looks for the name without its folders
   expect_k("an absolute name", {other});
   make_raw(all * 4, all * 8, raw);
   expect_k("raw storage with room for more", {raw});

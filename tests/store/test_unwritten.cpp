@@ -1,6 +1,6 @@
-// Datasets that a program has made, but has not written, or only a part of them. Missing parts are read as HDF5 reads
-// them if that is 0, with a warning, and no rank waits for another one. Datasets of which nothing was written, or whose
-// missing parts are read as other numbers, are refused.
+// Datasets that a program has made, but has not written, or has written in part. If HDF5 reads the missing parts as 0,
+// they are accepted with a warning, and no rank waits for another one. Datasets of which nothing was written, or whose
+// missing parts HDF5 reads as other numbers, are refused.
 #include <gtest/gtest.h>
 
 #include "store/tensor_inputs.hpp"
@@ -14,8 +14,8 @@ using test::settings_for;
 
 constexpr hsize_t rows = 12, heads = 2, dim = 4;
 
-/// Adds a dataset with a chunk for each row. Rows [0, written) get numbers from 1 on. `level`: of gzip, 0 for none. If
-/// `all` has one axis, its numbers are the rows.
+/// Adds a dataset of the extents `all` with a chunk for each row. Rows are axis 1, or axis 0 if there is only one axis.
+/// Rows [0, written) get numbers from 1 on. `level` is the level of gzip; 0: not compressed.
 void add_chunked(const std::string& path, const char* name, hsize_t written, unsigned level, bool is_chunked = true,
                  double fill = 0, H5D_fill_time_t when = H5D_FILL_TIME_IFSET,
                  const std::vector<hsize_t>& all = {1, rows, heads, dim}) {
@@ -48,7 +48,7 @@ struct Part {
   hsize_t begin, rows;
   const char* source;
 };
-/// Adds a virtual dataset. If a part has H5S_UNLIMITED rows, it repeats from its first row on, as growing files do.
+/// Adds a virtual dataset. A part with H5S_UNLIMITED rows grows with its source.
 void add_virtual(const std::string& path, const char* name, const std::vector<Part>& parts, double fill = 0) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), creation = H5Pcreate(H5P_DATASET_CREATE);
   const hsize_t extents[] = {1, rows, heads, dim}, most[] = {1, H5S_UNLIMITED, heads, dim}, zeros[] = {0, 0, 0, 0};
@@ -130,7 +130,7 @@ TEST_F(Unwritten, WhatIsReadAsAnotherNumberIsRefused) {
   refused("filled", "filled " + lacks + "its fill value, -999");
   refused("garbage", "garbage " + lacks + "whatever is in memory");
   refused("gap7", "gap7 has no source for 8 of its 96 numbers: HDF5 reads them as its fill value, 7");
-  runfile::InputSettings padded = with_v("filled");  // chunks of rows that do not exist may lack
+  runfile::InputSettings padded = with_v("filled");  // chunks of rows that do not exist may be missing
   padded.lengths = "lengths";
   EXPECT_NO_THROW(tensor_file(padded, comm));
   padded.sink = "sink";  // has no rows

@@ -57,7 +57,8 @@ struct QueryTruth {
     for (Index at = 0; at < s.batch * count * s.heads; ++at) add_row(at);
   }
 
-  /// The row of the sequence at which query i is. Queries without row numbers see all keys: any row of these will do.
+  /// The row number that the reference uses for query i. Queries without row numbers see all keys, so any row that has
+  /// a key will do.
   Index row_of(Index i) const {
     if (!problem.key_ranges.empty()) return problem.key_ranges[0].empty() ? 0 : problem.key_ranges[0].begin;
     return problem.has_queries_after_all_keys() ? 0 : problem.queries.value_or(core::Interval{}).begin + i;
@@ -178,7 +179,8 @@ class QueryRun {
     check_lists(told);
   }
 
-  /// Checks that this rank's results have the same bytes as the same rows in `whole`, a run that has all rows.
+  /// Checks that out, lse, gradients, received and top rows of this rank have the same bytes as the same rows in
+  /// `whole`, a run that has all rows.
   void expect_bits_of(const QueryRun& whole) const {
     SCOPED_TRACE(name_);
     const Index batch = problem_.shape.batch;
@@ -232,7 +234,8 @@ class QueryRun {
     }
     return taken;
   }
-  /// own(): this rank's queries of a (B, Sq, ...) tensor. own_keys() and keys(): its keys of one, or two, (B, S, ...).
+  /// own(): this rank's queries of a (B, Sq, ...) tensor. own_keys() and keys(): this rank's keys of
+  /// one, or of two, (B, S, ...) tensors.
   std::vector<double> own(const std::vector<double>& whole) const {
     return test::take_rows(whole, problem_.shape.batch, truth_.count, queries_);
   }

@@ -114,7 +114,7 @@ inline std::vector<Case> storage_cases() {
     products.problem.precision = products.problem.type == core::DType::bfloat16  ? core::Precision::bfloat16
                                  : products.problem.type == core::DType::float16 ? core::Precision::three_bfloat16
                                                                                  : core::Precision::six_bfloat16;
-    // Without the units, products of numbers in parts take long.
+    // Without matrix units, products of numbers in parts take long.
     if (core::is_split(products.problem.precision) && !products.problem.pattern.causal) continue;
     products.name += fmt::format(", products of {}", core::name_of(products.problem.precision));
     if (kernels::why_no_products(products.problem.backend, products.problem.precision).empty())

@@ -65,7 +65,7 @@ TEST(BackwardMemory, OfGradientsInOrderIsMoreWhereSumsComeHomeWhileOthersPassBy)
         Case one = make_case(size.name, {1, 65536, 8, size.kv_heads, 64}, size.pattern, {}, type);
         one.problem.reproducible = one.problem.gradients = true;
         if (!why_not_reproducible(*strategy, one.problem, ranks).empty()) continue;
-        // If dense and causal, the last rank but one has three blocks of sums: arriving, leaving, and its own.
+        // In dense causal problems, the last rank but one has three blocks of sums: arriving, leaving, and its own.
         const bool three = size.name.rfind("dense causal", 0) == 0;
         // Next to each block of sums is a block with the sums of the current query rows.
         const double limit = type == core::DType::float32 ? (three ? 3.4 : 2.6) : three ? 4.7 : 3.6;

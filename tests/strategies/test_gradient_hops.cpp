@@ -33,7 +33,7 @@ std::vector<kernels::RowCopy> copies(const Problem& problem, const KeyRows& rows
   return collect(problem, {nullptr, rows.count(), rows}, packed);
 }
 
-/// The message with `packed` rows of a block; with `taken` these rows of the block become zero, copy by copy.
+/// Returns the message with the `packed` rows of a block. If `taken`, each copied number of the block becomes zero.
 Sums leave(const Problem& problem, const PackedRows& block, Sums& sums, const PackedRows& packed, bool taken) {
   Sums message(std::size_t(pattern::head_rows(packed)));
   for (const kernels::RowCopy& copy : copies(problem, KeyRows::packed(block), packed)) {
@@ -96,7 +96,8 @@ std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, c
   return back;
 }
 
-/// The same sums by rows_read(), from readers that reached(distance, ranks) allows: 2^p once per part with the row.
+/// The same sums, made with rows_read(): 2^p for each reader p that reached(distance, ranks) allows, once per part that
+/// has the row.
 std::vector<Sums> expected(const Layout& layout, const Partition& partition, bool reached(int distance, int ranks)) {
   const Problem problem = problem_of(layout);
   const int ranks = int(partition.size());

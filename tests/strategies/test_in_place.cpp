@@ -13,7 +13,7 @@ namespace {
 using core::DType;
 using core::Precision;
 
-/// Whole numbers that 16 bits can represent, different for each row (they repeat after 251).
+/// Whole numbers that 16 bits can represent: 1 to 251, again and again.
 std::vector<double> numbered(Index count) {
   std::vector<double> values(static_cast<std::size_t>(count));
   for (Index i = 0; i < count; ++i) values[std::size_t(i)] = double(1 + i % 251);

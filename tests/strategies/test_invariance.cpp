@@ -352,7 +352,8 @@ TEST_F(Invariance, RandomSettings) {
   }
 }
 
-/// By the definition, results of these parts depend on the rest. So the comparison can fail for every result.
+/// By the definition, results of these parts depend on the rest. So bits differ, and the comparison can fail for every
+/// result.
 TEST_F(Invariance, EndsWhereTheDefinitionMakesAPartDependOnTheRest) {
   const auto differing_parts = [](const Case& one, const Own& own) {
     const Inputs in = inputs_of(one);

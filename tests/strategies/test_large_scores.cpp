@@ -19,7 +19,7 @@ struct Inputs {
   Numbers q, k, v, dout;
 };
 
-/// Normally distributed numbers, but the last coordinate of every q is `height`, that of every k height * sign.
+/// Normally distributed numbers, but the last coordinate of every q is `height`, and of every k height * sign.
 /// So all scores are about sign * scale * height^2 and differ by a few units: in every row many keys have noticeable
 /// weights. Only the last addition makes a dot product this large, so it is rounded at this size only once.
 Inputs tall_inputs(const Problem& problem, double height, double sign) {
@@ -232,7 +232,7 @@ TEST(LargeScores, ReproducibleGradientsAreAsGoodAsPlainOnes) {
   }
 }
 
-/// Rows 48 ... 60, and every other row of heads with offset 1, also have filled-in keys, whose score is 0. If the other
+/// Rows 48 ... 60, and for heads with offset 1 also all odd rows, have filled-in keys, whose score is 0. If the other
 /// scores are negative, only filled-in keys count; otherwise they do not count. The other rows have no filled-in keys.
 TEST(LargeScores, GradientsBesideFilledInKeysAreAsGoodAsPlainOnes) {
   Problem problem = usual(Precision::float32);

@@ -99,7 +99,7 @@ TEST(ReproducibleOrder, GradientsOfStrategiesThatKeepTheOrder) {
   EXPECT_NE(why_not_reproducible(*find("allgather"), problem, 4).find("contiguous"), std::string::npos);
   EXPECT_EQ(why_not_reproducible(*find("ulysses"), problem, 4), "") << "one group has all rows";
   problem.partition.reset();
-  problem.shape.kv_heads = 2;  // two query heads share each
+  problem.shape.kv_heads = 2;  // two query heads share each of them
   problem.ulysses_ranks = 4;
   EXPECT_NE(why_not_reproducible(*find("hybrid"), problem, 4).find("key/value head"), std::string::npos);
   EXPECT_NE(why_not_reproducible(*find("ulysses"), problem, 4).find("key/value head"), std::string::npos);

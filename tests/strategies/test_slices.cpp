@@ -31,7 +31,7 @@ TEST(Slices, AreTheFewestThatFitCutEvenly) {
     return largest_slices(shape, [=](const SliceSize& size) { return size.batch_entries * size.kv_heads <= heads; });
   };
   EXPECT_EQ(most(20), whole_of(shape));
-  EXPECT_EQ(most(19), (SliceSize{2, 5}));  // slices of 3 entries would fit, but 2 slices would be needed, too
+  EXPECT_EQ(most(19), (SliceSize{2, 5}));  // slices of 3 entries would fit, but would also be 2 slices
   EXPECT_EQ(most(9), (SliceSize{1, 5}));
   EXPECT_EQ(most(4), (SliceSize{1, 3}));
   EXPECT_EQ(most(2), (SliceSize{1, 2}));

@@ -219,7 +219,8 @@ TEST(StatisticsInOrder, ListsAloneGoWithEveryPartition) {
   });
 }
 
-/// Equal keys: of equal weights those of the smaller rows are listed, whichever rank has them and whenever they arrive.
+/// All keys are equal. Among equal weights, the lists have those of the smallest rows, whichever rank has these rows
+/// and whenever they arrive.
 TEST(Statistics, TiesGoToTheSmallerRow) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   Case one = make_case("equal keys", {1, 200, 2, 1, 8},

@@ -5,7 +5,7 @@
 // identity, and its call of flash attention was replaced by an exact float64 softmax that also returns its log-sum-exp.
 // q, k and v are normally distributed, rounded to 1/32. `out` is what the module returned. A row's `lse` is the
 // log-sum-exp over the log-sum-exps of the pairs that pick the row; without a key it is -inf. 3 cases are causal; 13 of
-// the others have filled-in keys. Attribute `filled` is their number.
+// the others have filled-in keys. Attribute `filled` is the number of these keys.
 #include <algorithm>
 #include <cstring>
 
@@ -203,8 +203,9 @@ TEST(Torchscale, CausalIsLongnetBitForBit) {
   }
 }
 
-/// Queries and keys have opposite signs: a row's own keys weigh nothing compared with filled-in keys. So a row with c
-/// of these has lse = ln c, in whatever way keys arrive and sums are merged, if its filled-in keys count exactly once.
+/// Queries and keys have opposite signs, so keys that exist have practically no weight beside filled-in keys. A row
+/// with c filled-in keys therefore has lse = ln c, in whatever way keys arrive and sums are merged, if its filled-in
+/// keys count exactly once.
 TEST(Torchscale, FilledInKeysCountOncePerRow) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   Case one = make_case("", {2, 83, 6, 2, 8},

@@ -1,5 +1,6 @@
 // Attention problems whose numbers are functions of the global index: the same on every rank and machine. They are
-// rounded to the storage type first, so that reference and kernel see the same. A misplaced row has wrong numbers.
+// rounded to the storage type first, so that reference and kernel see the same numbers. A misplaced row is noticed,
+// because its numbers are wrong.
 #pragma once
 
 #include <cmath>
@@ -39,8 +40,8 @@ auto with_storage(DType type, Visit&& visit) {
 
 /// Precisions that tensors of every type can have.
 inline constexpr std::array number_precisions{core::Precision::float32, core::Precision::float64};
-/// Precisions of the host's tiles. Products of TF32 are tested in kernels/cuda_kinds.hpp; numbers in parts, which have
-/// one set only, in kernels/test_host_split.cpp.
+/// Precisions that the host's tiles have with every instruction set. 3xbfloat16 and 6xbfloat16, which only the set amx
+/// has, are tested in kernels/test_host_split.cpp; products of TF32 in kernels/cuda_kinds.hpp.
 inline constexpr std::array host_precisions{core::Precision::float32, core::Precision::float64,
                                             core::Precision::bfloat16};
 
@@ -66,7 +67,7 @@ inline std::vector<std::byte> to_storage(const std::vector<double>& values, DTyp
   return bytes;
 }
 
-/// `count` stored numbers as doubles; exact.
+/// `count` stored numbers as doubles, without rounding.
 inline std::vector<double> from_storage(const void* bytes, Index count, DType type) {
   std::vector<double> values(static_cast<std::size_t>(count));
   with_storage(type, [&](auto number) {
@@ -92,7 +93,7 @@ inline std::vector<double> random_values(core::TensorId tensor, Index count, DTy
   return rounded(values, type);
 }
 
-/// What a rank has of a (B, S, width) tensor: the rows of its intervals, one after another, (B, rows, width).
+/// The rows of a (B, S, width) tensor that lie in the intervals `rows`, one after another: (B, rows, width).
 inline std::vector<double> take_rows(const std::vector<double>& values, Index batch, Index sequence,
                                      const std::vector<core::Interval>& rows) {
   const Index width = batch * sequence > 0 ? Index(values.size()) / (batch * sequence) : 0;
@@ -121,8 +122,8 @@ inline DeviceTensor to_device(const std::vector<double>& values, DType type, Ind
   return tensor;
 }
 
-/// What finish() makes for the backward pass (kernels/normalizer.hpp) from rows with these LSEs: a shift and a factor
-/// for each row, P = factor 2^(s2 - shift).
+/// The normalizers (kernels/normalizer.hpp) that finish() makes for rows with these LSEs: shift and factor of each row.
+/// A key with score s2 in base 2 has the probability P = factor 2^(s2 - shift).
 inline std::vector<double> normalizers_of(const std::vector<double>& lse) {
   std::vector<double> normalizers;
   for (const double natural : lse) {
@@ -141,7 +142,7 @@ inline std::vector<double> from_device(const core::Buffer& buffer, Index count, 
   return from_storage(bytes.data(), count, type);
 }
 
-/// Fills memory with NaN (in every type), which must not appear in a result.
+/// Fills memory with bytes that are NaN in every type. Results must not contain these NaN.
 inline void poison(const core::Buffer& buffer) {
   const std::vector<std::byte> ones(std::size_t(buffer.bytes()), std::byte{0xff});
   core::copy_to_device(buffer.data(), ones.data(), buffer.bytes());

@@ -12,7 +12,7 @@ namespace annulus::test {
 /// (query row, key row, head) -> how often; row numbers are global.
 using Triples = std::map<std::tuple<Index, Index, Index>, Index>;
 
-/// The global number of the row that a block stores at `stored`.
+/// The global number of the row with index `stored` in a block.
 inline Index global_row(const pattern::StoredRows& rows, Index stored) {
   for (std::size_t i = rows.intervals().size(); i-- > 0;) {
     if (stored >= rows.stored_begin(i)) return rows.intervals()[i].begin + stored - rows.stored_begin(i);
@@ -20,7 +20,7 @@ inline Index global_row(const pattern::StoredRows& rows, Index stored) {
   return -1;
 }
 
-/// The global number of the row that a block of keys stores at `stored` for key/value head `kv`.
+/// The global number of the row with index `stored` in a block of keys, for key/value head `kv`; -1: there is none.
 inline Index global_key(const pattern::KeyRows& keys, Index kv, Index stored) {
   for (const auto& owned : keys.owned()) {
     for (const auto& held : owned.heads[keys.is_packed() ? std::size_t(kv) : 0]) {
@@ -31,8 +31,8 @@ inline Index global_key(const pattern::KeyRows& keys, Index kv, Index stored) {
   return -1;
 }
 
-/// Adds every triple of the lists; heads have their numbers in the whole problem. Returns false if a query head does
-/// not read the item's key/value head.
+/// Adds every triple of the lists to `triples`, with head numbers of the whole problem. Returns false if an item has a
+/// query head that does not read the item's key/value head.
 inline bool add_triples(const std::vector<core::WorkList>& lists, const pattern::Layout& layout,
                         const pattern::StoredRows& queries, const pattern::KeyRows& keys, Triples& triples) {
   bool heads_fit = true;

@@ -1,5 +1,5 @@
-// A device on the host whose queues run late: all operations wait and then run in an order that a seed decides, as far
-// as their dependences allow. If the program forgets a dependence, numbers are wrong.
+// A device on the host whose queues run late: operations wait, and then run in a random order that their dependences
+// allow; a seed decides it. If the program forgets a dependence, numbers are wrong.
 #pragma once
 
 #include <cstring>
@@ -17,9 +17,10 @@ using core::Index;
 
 class FakeDevice {
  public:
-  /// With `real_kernels` kernels run on the host immediately: a wait for a copy returns when the copy is done. From the
-  /// call until the copy happens, its target has bytes 0xff (NaN in every storage type). Some time after the copy
-  /// the source is compared with it: `overwritten` counts lines that changed because their memory was reused too early.
+  /// `real_kernels`: kernels are not queued but run on the host immediately. So kernels_wait_for() returns only when
+  /// the copy is done. Until a copy happens, its target has bytes 0xff (NaN in every storage type). Some time
+  /// afterwards the source is compared with what was copied: `overwritten` counts lines whose memory was reused too
+  /// early.
   FakeDevice(std::uint64_t seed, bool real_kernels) : random_(seed), real_kernels_(real_kernels), queues_(4) {}
 
   core::CopyQueue& to_host() { return to_host_; }
@@ -121,7 +122,7 @@ class FakeDevice {
     }
     void kernels_wait_for(const core::When& moment) override {
       if (!device.real_kernels_) return device.queues_[kernels].waits.push_back(moment);
-      while (!device.is_past(moment, 1)) device.step();  // the copy itself is done; comparing its source may be left
+      while (!device.is_past(moment, 1)) device.step();  // the copy is done; its source may not be compared yet
     }
     void copy(const core::Lines& from, const core::Lines& to) override {
       ++device.copies;

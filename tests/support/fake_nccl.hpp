@@ -1,5 +1,5 @@
-// The functions of NCCL that annulus uses, made from MPI and a fake device: groups of calls run late, when the device
-// runs them, and are matched by their order alone. Calls that NCCL would refuse are refused.
+// The functions of NCCL that annulus uses, made from MPI and a fake device. Groups of calls run late, when the device
+// runs them, and only their order decides which send meets which receive. Calls that NCCL would refuse are refused.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class FakeNccl {
     return f;
   }
 
-  /// Whether a group has not yet been added to its queue.
+  /// Whether a communicator is still being made, or has a group that has not yet been added to its queue.
   bool is_busy() const {
     for (const auto& one : comms_) {
       if (one->busy > 0) return true;
@@ -82,7 +82,8 @@ class FakeNccl {
     std::memcpy(id.data(), tag_and_root, sizeof tag_and_root);
     return comm::nccl_success;
   }
-  /// Every rank sends its rank in world_ to rank 0 of the new communicator, which made the id and sends all ranks back.
+  /// Rank 0 of the new communicator, which made the id, receives every rank's rank in world_ and sends all of them
+  /// back.
   int init(void** handle, int ranks, const comm::NcclFunctions::Id& id, int rank) {
     int tag_and_root[2], self = 0;
     std::memcpy(tag_and_root, id.data(), sizeof tag_and_root);
@@ -122,7 +123,7 @@ class FakeNccl {
     operations_.push_back({call, data});
     return comm::nccl_success;
   }
-  /// The group is added to its queue after some queries of the state, as NCCL does when it must first connect ranks.
+  /// The group is added to its queue only after some calls of look(), as if NCCL first had to connect the ranks.
   int end_group() {
     if (--group_depth_ != 0 || operations_.empty()) return invalid_usage;
     std::vector<Call>& calls = groups.emplace_back();

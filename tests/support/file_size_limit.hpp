@@ -7,7 +7,7 @@
 
 namespace annulus::test {
 
-/// Limits the size of files that this process writes: for a write this looks like a full disk.
+/// While an object lives, no file of this process can grow beyond `bytes` bytes: a write fails as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -11,7 +11,7 @@
 namespace annulus::test {
 
 #if defined(__SANITIZE_ADDRESS__)
-/// While an object lives, allocations of this thread may leak: for leaks of MPI at its start.
+/// While an object lives, this thread's allocations may leak: MPI leaks when it starts.
 using LeaksExcused = __lsan::ScopedDisabler;
 /// Ends the process with an error if memory has leaked so far. Call it after the tests and before MPI ends.
 inline void check_for_leaks() { __lsan_do_leak_check(); }

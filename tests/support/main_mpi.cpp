@@ -72,8 +72,8 @@ std::unique_ptr<annulus::comm::Runtime> start_mpi_and_kokkos(int& argc, char**& 
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__)
-// MPI unloads plug-ins also during tests, and then leaks of these would look like our own. So plug-ins stay loaded, and
-// leaks have the names in lsan.supp.
+// MPI unloads plug-ins also during tests, and then their leaks would look like our own. So plug-ins stay loaded: their
+// leaks then have the names that lsan.supp lists.
 extern "C" int dlclose(void*) { return 0; }
 #endif
 

@@ -1,5 +1,5 @@
-// A store of rows in memory that is as strict as a store in files may be. The numbers of a read arrive in wait();
-// until then its memory has bytes 0xff. No number may be written twice.
+// A store of rows in memory, as strict as a store in files may be: the numbers of a read arrive only in wait() (until
+// then the reader's memory has bytes 0xff), no number may be written twice, and no result may be read before it exists.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -46,15 +46,15 @@ inline kernels::ReferencePattern reference_pattern(const pattern::Layout& layout
   return words;
 }
 
-/// torchscale requires that the dilation divides the segment, unless the document is at most as long. So this
-/// rounds segments up to multiples of the dilation. Patterns of other semantics are not changed.
+/// torchscale requires that the dilation divides the segment, unless the document is no longer than the segment. So
+/// this function rounds segments up to multiples of the dilation. It does not change patterns of other semantics.
 inline pattern::Pattern without_displacement(pattern::Pattern pattern) {
   if (pattern.semantics != pattern::Semantics::torchscale) return pattern;
   for (pattern::Pair& pair : pattern.pairs) pair.segment = core::ceil_div(pair.segment, pair.dilation) * pair.dilation;
   return pattern;
 }
 
-/// A random window: up to n rows on each side, none, or more rows than there are; with r = 1 often also first rows.
+/// A random window: on each side 0 to n + 3 rows, which may be more than there are; with r = 1 often also first rows.
 inline pattern::Window draw_window(std::mt19937_64& random, Index n, Index dilation) {
   const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
   const auto limit = [&] { return draw(0, 3) == 0 ? draw(0, n + 3) : draw(0, n / (2 * dilation) + 1); };
@@ -79,7 +79,7 @@ inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   for (Index i = 0; i < pairs; ++i) {
     const Index segment = draw(0, 3) == 0 ? pattern::whole_document : draw(1, drawn.n + 5);
     layout.pattern.pairs.push_back({segment, draw(0, 2) == 0 ? 1 : draw(1, 9)});
-    // A third of the pairs are windows, drawn by a generator of their own: so the other draws are as without windows.
+    // A third of the pairs are windows. They have a generator of their own, so that they do not change the other draws.
     pattern::Pair& pair = layout.pattern.pairs.back();
     std::mt19937_64 own(std::uint64_t(drawn.n * 1000003 + pair.segment * 1009 + pair.dilation * 31 + i));
     if (layout.pattern.semantics == pattern::Semantics::torchscale || own() % 3 > 0) continue;
@@ -90,7 +90,7 @@ inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   layout.documents = {0, drawn.n};
   for (Index cuts = draw(0, 3); cuts > 0; --cuts) layout.documents.push_back(draw(0, drawn.n));
   std::sort(layout.documents.begin(), layout.documents.end());
-  // A fifth of the documents are gaps; like windows they are drawn by a generator of their own.
+  // A fifth of the documents are gaps. Like windows, they have a generator of their own.
   for (std::size_t d = 0; d + 1 < layout.documents.size(); ++d) {
     std::mt19937_64 own(std::uint64_t(layout.documents[d] * 1000003 + layout.documents[d + 1] * 1009 + Index(d)));
     if (own() % 5 == 0) layout.documents.gaps.push_back(Index(d));

@@ -68,8 +68,8 @@ inline void add(std::vector<double>& to, Index first, double factor, Vector x) {
 /// Gradients of sum(dout * out) + sum(dlse * lse) in the arithmetic of reference_forward(), O(B H S^2 D) work. dout is
 /// (B, S, H, Dv), dlse is (B, S, H) or empty, which means zeros. A row that sees no key gives and gets zeros, whatever
 /// its dout and dlse are.
-/// The gradients by their definition, one pair of rows after another. With group_scale g = 1 / number of pairs,
-/// otherwise g = 1; out = g sum_p P v_p:
+/// The formulas, for one pair of rows after another; out = g sum_p P v_p, where g is 1 / number of pairs with
+/// group_scale, and otherwise 1:
 ///   delta = dout.out - dlse       dS = P (g dout.v - delta), times 1 - tanh^2 where scores have a cap
 ///   dq = scale sum_p dS k         dk = scale sum_x dS q         dv = g sum_x P dout
 /// A sink is a key of value 0, and its score is its parameter: dsink = sum_x dS = -sum_x P delta.

@@ -7,7 +7,7 @@
 
 namespace annulus::test {
 
-/// Makes an empty folder in the system's temporary folder, and removes it with its contents at the end. For one rank.
+/// Makes an empty folder in the system's temporary folder; the destructor removes it with its contents. For one rank.
 class ScratchFolder {
  public:
   ScratchFolder() {

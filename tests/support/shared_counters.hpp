@@ -1,5 +1,5 @@
-// Numbers that all ranks of a test see at once, without messages: so a rank can watch the others while no rank calls
-// MPI, or only one does. All ranks must be on one machine.
+// Numbers in memory that all ranks of a test share. So a rank can watch the others without messages, even while no rank
+// calls MPI. All ranks must be on one machine.
 #pragma once
 
 #include <mpi.h>

@@ -1,4 +1,5 @@
-// A rank's hops as a list; and the hops of all ranks from the definition: for each owner, rank after rank in the ring.
+// A rank's hops as a list; and the hops of all ranks by the definition, which follows each owner's rows from rank to
+// rank in the ring.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +43,8 @@ inline GradientHopList ordered_gradients(const pattern::Layout& layout, const pa
   return list;
 }
 
-/// Element d - 1, for d = 1 ... reach. carried: the rows of `owner` that arrive at the rank at distance d in a ring.
-/// read_until: the rows of `owner` that any rank at distance 1 ... d reads.
+/// Rows of one owner; element d - 1 of a list is for distance d, with d = 1 ... reach. carried: the rows that arrive at
+/// the rank at distance d in a ring. read_until: the rows that any rank at distance 1 ... d reads.
 struct DefinedRoute {
   std::vector<PackedRows> carried, read_until;
 };

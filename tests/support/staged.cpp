@@ -1,5 +1,5 @@
-// A test program that links this file stages all of its messages, with copies that happen late. So its tests show that
-// rows in device memory travel correctly, too, and that a copy's source does not change before the copy.
+// A test program that links this file stages all of its messages, with copies that happen late. So its tests also show
+// that rows in device memory travel correctly, and that nothing changes the source of a copy before it happens.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -5,7 +5,7 @@
 
 namespace annulus::test {
 
-/// "longnet, paper, ...". So a test need not list the words, and does not change when a table gets a new entry.
+/// "longnet, paper, ...". A test that uses this need not change when a table gets a new entry.
 template <class Table>
 std::string words_of(const Table& table) {
   std::string words;

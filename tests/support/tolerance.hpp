@@ -26,8 +26,9 @@ inline double error_of(std::span<const double> actual, std::span<const double> r
   return error / size;
 }
 
-/// EXPECT_TRUE(close_to(actual, reference, core::forward_tolerance(type))): the message has the error, the limit, and
-/// the number with the largest error.
+/// Whether both ranges have the same length, and error_of() is at most `tolerance`. The message has the error, the
+/// limit, and the number with the largest error. Use: EXPECT_TRUE(close_to(actual, reference,
+/// core::forward_tolerance(type))).
 inline testing::AssertionResult close_to(std::span<const double> actual, std::span<const double> reference,
                                          double tolerance) {
   if (actual.size() != reference.size()) {

@@ -10,8 +10,8 @@ class NotInTime(AssertionError):
 
 
 def until(seconds, holds, what):
-    """Waits until holds() is true and returns its value. If it never is, NotInTime says what was waited for. `seconds`
-    are those of a quiet machine."""
+    """Waits until holds() is true and returns its value. If that takes too long, NotInTime says what was waited for.
+    `seconds` is what it may take on a quiet machine; PATIENT times that are allowed."""
     seconds *= PATIENT
     end = time.monotonic() + seconds
     while True:

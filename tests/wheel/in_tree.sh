@@ -22,7 +22,7 @@ install() {
   "$python" try_arrays.py
 }
 
-# Installs PyTorch's wheel alone, then what it needs but the GPU libraries, named as in tools/venv/environment.py.
+# Installs PyTorch's wheel alone, then what it needs except the GPU libraries (GPU_ONLY in tools/venv/locked.py).
 torch() {
   "$python" -m pip install --quiet --no-deps --no-compile 'torch>=2.8,<2.16'
   "$python" - <<'PYTHON' | xargs "$python" -m pip install --quiet

@@ -15,8 +15,8 @@ enter true  # makes the tree
 cp "$wheel" "$tree/root/"
 enter tests/wheel/in_tree.sh install "/root/$(basename "$wheel")"
 enter tests/wheel/in_tree.sh torch
-# PyTorch's wheel names GPU libraries of 2.5 GB, which a CPU never calls (tools/venv/stubs.py). Stand-ins are compiled
-# out here, where there is a compiler.
+# PyTorch's wheel needs GPU libraries of 2.5 GB, which a CPU never calls (tools/venv/stubs.py). Their stand-ins are
+# compiled outside the tree, where there is a compiler.
 python3 - "$tree" <<'PYTHON'
 import sys
 from pathlib import Path

@@ -4,7 +4,7 @@ add_library(annulus_options INTERFACE)
 target_compile_features(annulus_options INTERFACE cxx_std_20)
 target_include_directories(annulus_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 
-# -ffp-contract=off: the same bits whether or not the compiler could fuse; kernels that want a fused multiply-add call it.
+# -ffp-contract=off: the compiler fuses no multiply-add, so it does not decide bits; kernels that want one call it.
 # -fno-math-errno: lets exp2 and the like vectorise. Never -ffast-math: it breaks infinities, which LSE uses as a value.
 # nvcc_wrapper has the compiler id GNU and passes host flags on; nvcc alone would not understand them.
 target_compile_options(annulus_options INTERFACE

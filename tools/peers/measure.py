@@ -96,12 +96,12 @@ class Bench:
         return measured
 
     def rates(self, program, case):
-        """GFLOP per CPU second, and of wall time."""
+        """GFLOP per CPU second, and per second of wall time."""
         return [float(rate) for rate in launch([self.peaks[program], str(case.workers), "0.15"], 60)["text"].split()]
 
 
 def add_totals(measured):
-    """Forward and backward together, where both were done."""
+    """Adds the sums of forward and backward, if both were measured."""
     if "backward" in measured:
         both = measured.setdefault("forward+backward", {})
         both |= {key: measured["forward"][key] + measured["backward"][key] for key in ("cpu", "wall")}

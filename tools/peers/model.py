@@ -6,7 +6,7 @@
     plain      operations that autograd can differentiate: per pair scores, softmax and log-sum-exps of the combs; pairs
                are merged by the log-sum-exps
     composed   peer_composed.py as an autograd function: PyTorch's fused kernel pair by pair, merged by log-sum-exps,
-               its backward pass with the merged results; we know of no such code, but it could be written
+               its backward pass with the merged results; we know of no published code that does this
 
 Steps are interleaved; losses are compared step by step. Needs the package (pip install .) in the environment
 of tools/venv, or on PYTHONPATH.

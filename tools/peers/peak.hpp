@@ -1,4 +1,4 @@
-// What the programs that measure a peak have in common: the loop of a thread, and the threads.
+// Code of the programs that measure a peak: the loop of one thread, and the start of all threads.
 #pragma once
 
 #include <time.h>

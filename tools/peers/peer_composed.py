@@ -2,7 +2,7 @@
 
 Per pair: the heads' combs are gathered, all segments and heads go through one fused call, and its results are merged
 by log-sum-exps into the rows to which they belong. Backward: per pair the fused kernel's backward pass, which gets the
-merged out and lse, so that gradients are exact. One pair at a time, so no more than one pair's combs are held.
+merged out and lse, so that gradients are exact. Pairs are computed in turn, so only one pair's combs are in memory.
 """
 import torch
 

@@ -10,7 +10,7 @@ from peer_sharded import Sharded
 
 
 class DilatedAttentionPytorch(Sharded):
-    """Its last step divides by the number of pairs; here that is undone, so that the sum over pairs is compared."""
+    """Its last step divides by the number of pairs. attend() undoes this, so that the sum over pairs is compared."""
 
     def load(self, arrays, case):
         standins.provide_xformers()

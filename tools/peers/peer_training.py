@@ -164,7 +164,7 @@ class Training:
         return Dilated.apply(*(x.transpose(0, 1) for x in (q, k, v)), self.case, first).transpose(0, 1)
 
     def attend(self, q, k, v):
-        """Ulysses': this rank's rows of all heads -> all rows of its heads -> back."""
+        """Ulysses': exchanges this rank's rows of all heads for all rows of its heads; exchanges the results back."""
         rows, dim = q.shape[1], self.case["head_dim"]
         by_rank = torch.stack([x.view(rows, self.ranks, -1, dim) for x in (q, k, v)]).permute(2, 0, 3, 1, 4)
         heads = Exchange.apply(by_rank).permute(1, 2, 0, 3, 4).flatten(2, 3)  # (3, heads, P rows, D)

@@ -36,7 +36,7 @@ def launch(command, limit, threads=1, folder=None):
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                    env=environment(threads), cwd=folder)
-        # Ended in two steps, so that a launcher can end its ranks first.
+        # After the limit it gets TERM, and KILL 10 s later, so that a launcher can end its ranks first.
         timers = [threading.Timer(limit, process.terminate), threading.Timer(limit + 10, process.kill)]
         for timer in timers:
             timer.daemon = True
@@ -148,7 +148,7 @@ class Annulus:
         return self.bare[key]
 
     def knows_backward(self):
-        """Whether this program computes gradients: it tries to."""
+        """Whether this program computes gradients; tries a tiny case."""
         tiny = Case("tiny", 64, heads=1, head_dim=8)
         try:
             return "backward" in self.run(tiny, backward=True, name="tiny")

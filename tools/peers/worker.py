@@ -124,7 +124,7 @@ class Bench:
 
 
 def main():
-    # Answers go out by a copy of stdout; whatever a library prints goes to stderr.
+    # Answers are written to a copy of stdout. stdout itself becomes stderr, because libraries may print to it.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     peer, rank, ranks, rendezvous = sys.argv[1:]

@@ -1,5 +1,5 @@
-"""annulus under ReFrame: runs of input/quickstart.yaml and decks/, checked against the definition, with figures
-of merit.
+"""annulus under ReFrame: runs input/quickstart.yaml and decks/, compares results with the definition, and measures
+figures of merit.
 
     reframe -C settings.py -c checks.py -r                      all jobs, two ranks each
     reframe -C settings.py -c checks.py -r -S num_tasks=8       on eight
@@ -97,5 +97,5 @@ class Run(Annulus):
             "peak": (0, None, None, "MiB")}}
 
 
-# Received by the busiest of two ranks.
+# KiB that the busiest of two ranks receives.
 RECEIVED_KIB = {"quickstart": 384.0, "dense": 2048.0, "dilated_backward": 2048.0}

@@ -10,7 +10,7 @@ FLOATS = {"float64": "f8", "float32": "f4", "float16": "f2"}
 
 
 class Case:
-    """Everything of one case. `kind`: run, passes, stream or bench; `settings` is the run file."""
+    """One random case. `kind`: run, passes, stream or bench; `settings` is the run file."""
 
     def __init__(self, random, tables, folder):
         self.random, self.tables, self.folder = random, tables, folder
@@ -99,7 +99,7 @@ class Case:
     def _input_settings(self):
         given = self.settings["input"]
         given |= {name: name for name in ("documents", "lengths", "sink", "coordinates") if getattr(self, name) is not None}
-        if self.axes == "bhsd" or self.heads >= self.rows or self.once_in(8):  # otherwise the order is ambiguous
+        if self.axes == "bhsd" or self.heads >= self.rows or self.once_in(8):  # needed in the first two cases
             given["axes"] = self.axes
         if self.offset is not None:
             given["query_offset"] = self.offset

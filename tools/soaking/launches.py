@@ -51,8 +51,8 @@ class Launcher:
         return self._ended(process)
 
     def _ends(self, process):
-        """Waits for the end of a launch that was killed; False if it does not come. Open MPI 4.1's mpirun may wait for
-        itself for ever when its ranks have ended; then this ends mpirun, and that is no fault of the program."""
+        """Waits for the end of a launch that was killed; returns False if the launch does not end. When its ranks have
+        ended, an mpirun of Open MPI 4.1 may hang; this function then kills it, and does not count it as a fault."""
         end, alone = time.monotonic() + LIMIT, 0
         while process.poll() is None and time.monotonic() < end:
             time.sleep(0.05)

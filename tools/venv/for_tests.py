@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Provides the environment in which the Python package is tested; prints its Python. Quick when it is there."""
+"""Provides the environment in which the Python package is tested; prints the path of its Python; quick if it exists."""
 import sys
 
 from environment import Environment, Failed

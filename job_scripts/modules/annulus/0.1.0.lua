@@ -1,5 +1,5 @@
--- Environment module of an installed annulus, for Lmod. Copy the folder to where your modules are (module use DIR), and
--- edit: where it was installed (cmake --install ... --prefix), and what it was built with.
+-- Environment module of an installed annulus, for Lmod. Copy the folder into a folder DIR of modules (module use DIR).
+-- Then edit where annulus is installed (cmake --install ... --prefix), and which modules it needs.
 local root = "/opt/annulus/0.1.0"
 depends_on("gcc", "openmpi", "hdf5")
 
@@ -10,5 +10,5 @@ whatis("Description: dilated ring attention for HPC clusters")
 
 conflict("annulus")
 setenv("ANNULUS", pathJoin(root, "bin/annulus")) -- what the batch scripts start
-prepend_path("PATH", pathJoin(root, "bin")) -- man finds the manual page through PATH, too
+prepend_path("PATH", pathJoin(root, "bin")) -- man looks beside the folders in PATH, too
 prepend_path("CMAKE_PREFIX_PATH", root)

@@ -62,7 +62,8 @@ runfile::Parsed<double> first_stall_timeout() {
 
 /// Answers a command line that needs no ranks: prints help, the version, or what is wrong with the words, and returns
 /// the exit status. Empty if the line has a verb to run, or options for Kokkos, which only Kokkos can read. MPI need
-/// not start for these answers, so they work on login nodes where MPI_Init fails. For a process without a launcher.
+/// not start for these answers, so they work on login nodes where MPI_Init fails. Call it only without a launcher:
+/// otherwise every process would print.
 std::optional<int> answer_without_mpi(int argc, char** argv) {
   const auto is_for_kokkos = [](std::string_view word) { return word.starts_with("--kokkos-"); };
   if (std::any_of(argv + 1, argv + argc, is_for_kokkos)) return {};

@@ -22,8 +22,8 @@ namespace annulus::app {
 namespace {
 
 /// True for environment variables from which MPI sees that the process is a rank of a launcher's job. Without them the
-/// process is a job of one rank. Not among them: OMPI_ALLOW_..., and OMPI_MCA_... but for those with which mpirun marks
-/// a rank (ess, orte, pmix).
+/// process is a job of one rank. The user's own settings are kept: OMPI_ALLOW_..., and OMPI_MCA_... except for the
+/// names with which mpirun marks a rank (ess, orte, pmix).
 bool makes_a_rank(std::string_view variable) {
   constexpr std::array<std::string_view, 13> prefixes{
       "OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "OMPI_FILE_",

@@ -45,13 +45,13 @@ Line stop_line;  // set by watch_for_stop()
 extern "C" void note_request(int signal) {
   requested = 1;
   if (signal == SIGTERM) comm::shorten_stall_timeout(stall_seconds);
-  // Only the first request that has a limit sets the alarm: the limit counts from there, however many requests follow.
+  // Only the first request that has a limit sets the alarm: the limit counts from this request, whatever follows.
   if (patience == 0 || is_limited != 0 || (signal == SIGUSR1 && only_after_term)) return;
   is_limited = 1;
   alarm(patience);
 }
 
-bool alone = true;  // in a job of one rank
+bool alone = true;  // true if the job has one rank
 
 /// Removes this rank's unfinished files. Then waits half a second while other ranks remove their files, because Open
 /// MPI 4's mpirun kills the other ranks at once when one rank ends after TERM. (It should wait for one second first.)

@@ -1,5 +1,5 @@
-// The thread that owns MPI says here what it is doing, so that the watchdog can distinguish a hang from work and name
-// the call that hangs. Without a watchdog these functions take almost no time.
+// The thread that owns MPI notes here what it is doing. So the watchdog can distinguish a hang from work, and name the
+// call that hangs. Without a watchdog these functions take almost no time.
 #pragma once
 
 #include <string>

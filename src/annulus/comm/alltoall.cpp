@@ -5,7 +5,7 @@
 namespace annulus::comm {
 namespace {
 
-/// The array with all its rows selected, so that Staged copies all of them.
+/// Returns the array with all rows selected, so that Staged copies all of them.
 RowBlock whole(RowBlock array) {
   array.rows = {0, array.held};
   return array;

@@ -1,4 +1,4 @@
-// Every rank sends a piece of its array to every rank, for example to turn a division by rows into one by columns.
+// Every rank sends a piece of its array to every rank, for example to divide it by columns instead of by rows.
 #pragma once
 
 #include <vector>

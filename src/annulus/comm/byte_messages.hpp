@@ -1,4 +1,4 @@
-// Messages of bytes from a few ranks to a few others; no receiver knows beforehand what it will receive.
+// Messages of bytes from any ranks to any others. No receiver knows beforehand what it will receive.
 #pragma once
 
 #include <map>

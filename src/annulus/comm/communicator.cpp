@@ -22,7 +22,7 @@ void check_mpi(int code, const char* what) {
 
 namespace {
 
-/// Throws unless `parent` can be duplicated. MPI itself would end the job, not return an error.
+/// Throws Error(usage) unless `parent` can be duplicated. MPI itself would end the job instead of returning an error.
 void check_parent(MPI_Comm parent) {
   const auto refuse = [](const char* found, const char* expected) {
     core::fail(core::ErrorKind::usage, "Communicator: {}; expected {}", found, expected);

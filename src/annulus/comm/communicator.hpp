@@ -58,6 +58,7 @@ class Communicator {
   /// For HDF5 and for the other files of this folder. MPI_COMM_NULL if is_alone().
   MPI_Comm handle() const { return comm_; }
 
+  /// The following functions are collective, and return the same on every rank unless their comments say otherwise.
   void barrier() const;
   Index sum(Index value) const;
   Index max(Index value) const;
@@ -72,6 +73,7 @@ class Communicator {
   /// Replaces values[i] by its sum over the ranks, for each i; all ranks give equally many values.
   void add_up(std::vector<double>& values) const;
   void add_up(std::vector<Index>& values) const;
+  /// Returns rank 0's text; the argument of other ranks is not used.
   std::string broadcast(const std::string& from_root) const;
 
  private:

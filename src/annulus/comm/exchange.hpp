@@ -14,7 +14,7 @@ namespace annulus::comm {
 void start_receive(Requests& requests, const Communicator& comm, int peer, int tag, void* data, const Datatype& type);
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, const void* data,
                 const Datatype& type);
-/// Sends a block for which load() has been called, as soon as the block is loaded. The block must outlive `requests`.
+/// Sends a block as soon as it is loaded. Call block.load() before. The block must outlive `requests`.
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, Staged& block);
 
 /// A message to or from a peer. If `block.rows` is empty, there is no message.
@@ -48,7 +48,8 @@ class Exchange {
   /// Returns when all messages are complete.
   void wait();
   /// Does the whole exchange without overlap, one message after another: even ranks first send, then receive; odd ranks
-  /// first receive, then send.
+  /// first receive, then send. Only for messages between neighbours of a ring (rank + 1, rank - 1): if two even ranks
+  /// sent long messages to each other, both would wait for ever.
   void run_blocking(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
 
  private:

@@ -25,7 +25,7 @@ class Gather {
   ///   own     this rank's rows
   ///   blocks  [P]: the block that receives each rank's rows; it has the size of that rank's `own`. This rank's entry
   ///           is not used
-  /// A block without rows is not sent. With NCCL the block of rank - 1 arrives first, then that of rank - 2, ...
+  /// A block without rows is not sent. With NCCL the blocks arrive from rank - 1, rank - 2, ..., in this order.
   void start(const RowBlock& own, const std::vector<RowBlock>& blocks);
   /// Lets MPI move data, which MPI does only inside its calls. Cheap when nothing is in flight.
   void progress();

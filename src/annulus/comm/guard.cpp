@@ -75,7 +75,8 @@ Guard::~Guard() {
 }
 
 void Guard::wake() {
-  // The guard's thread holds the mutex except while it sleeps. So it sleeps now, and cannot miss the notification.
+  // Once started, the guard's thread holds the mutex except while it sleeps, so it cannot miss the notification. If it
+  // has not started yet, it will read the new values anyway.
   const std::lock_guard<std::mutex> lock(mutex_);
   woken_.notify_one();
 }

@@ -1,10 +1,10 @@
-// A window with two numbers on rank 0, `progress` and `alarm`, and a counter on every rank, `beats`. A rank's guard
-// increases the rank's `beats` while the rank works (guard.hpp); a call that returns does so, too (record.hpp). Access
-// is one-sided, because the rank whose numbers are read may be computing.
+// A Heartbeat is an MPI window. It has two numbers on rank 0, `progress` and `alarm`, and a counter on every rank,
+// `beats`. A rank's guard increases the rank's `beats` while the rank works (guard.hpp), and so does each call that
+// returns (record.hpp). Access is one-sided, because the rank whose numbers are read may be computing.
 //
 // Ranks write new values to rank 0's numbers; the last write wins. They do not add to the numbers: for an addition MPI
-// would lock them (Open MPI's UCX component: by a flag in rank 0's memory), and a rank that is stopped while it has the
-// lock would make all others spin inside MPI. Where MPI moves data only inside its calls (TCP), a write takes effect at
+// would lock them (Open MPI's UCX component: by a flag in rank 0's memory). If a rank were stopped while it has the
+// lock, all others would spin inside MPI. Where MPI moves data only inside its calls (TCP), a write takes effect at
 // rank 0's next MPI call.
 #pragma once
 

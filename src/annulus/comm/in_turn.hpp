@@ -1,4 +1,4 @@
-// Brings the texts of all ranks to rank 0, which holds its own and only one of the others at a time.
+// Brings the texts of all ranks to rank 0, which holds its own text and at most one other text at a time.
 #pragma once
 
 #include <functional>

@@ -10,8 +10,8 @@ namespace annulus::comm {
 void write_last_events_beside(const std::string& file);
 
 /// Writes the last spans (core/last_spans.hpp) and, as the last line, what this rank is `doing` now; returns the file's
-/// name. Returns "" if it makes no file, or does not finish the file within a second. It waits no longer than that,
-/// because the file system may be what hangs. Any thread may call it.
+/// name. Returns "" if it makes no file, or does not finish the file within a second. It waits no longer, because the
+/// file system itself may hang. Any thread may call it.
 std::string write_last_events(int rank, const std::string& doing);
 
 }  // namespace annulus::comm

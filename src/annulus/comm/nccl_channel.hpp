@@ -1,8 +1,8 @@
-// Sends messages between device buffers of a communicator's ranks by NCCL. The messages have a queue (a CUDA stream) of
+// NCCL carries messages between device buffers of a communicator's ranks. The messages have a queue (a CUDA stream) of
 // their own and travel while kernels run.
 //
 // NCCL matches messages only by their order, and finishes one group before the next. So all ranks must start their
-// groups in the same order, as loops over steps do anyway; a rank may leave out groups in which it takes no part.
+// groups in the same order, as loops over steps do anyway. A rank may leave out a group in which it has no message.
 #pragma once
 
 #include <deque>

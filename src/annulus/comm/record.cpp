@@ -35,7 +35,8 @@ Doing Record::go_back(Doing before) {
   if (before.activity == Doing::working) before.since = core::wall_seconds();
   const std::lock_guard<std::mutex> lock(mutex_);
   ++signs_;
-  // A call that returned is progress, but not if a waiting rank made it to see what it waits for (LongRun::claim()).
+  // A call that returned is progress. But a rank that waits also makes calls, only to look whether it must still wait
+  // (LongRun::claim()). These calls are no progress.
   if (doing_.activity == Doing::blocked && before.activity != Doing::waiting) count_beat();
   return std::exchange(doing_, std::move(before));
 }

@@ -18,8 +18,8 @@ class Record {
   void pop_scope();
   /// Sets what the thread is doing now; returns what it was doing before, for go_back().
   Doing begin(Doing::Activity activity, std::string what = "");
-  /// Sets what the thread is doing back to `before`; returns what it did until now. Counts a beat if that was a call,
-  /// except if the thread made the call while it waited.
+  /// Sets what the thread is doing back to `before`; returns what it has done until now. Counts a beat if the thread
+  /// was inside a call, unless it made this call while it waited.
   Doing go_back(Doing before);
   /// Sets what the thread waits for, for text().
   void wait_for(const std::vector<Outstanding>& outstanding);

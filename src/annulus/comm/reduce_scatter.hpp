@@ -10,8 +10,8 @@ namespace annulus::comm {
 
 /// Adds up, over all ranks, an array of numbers of `precision`. The array is divided into one piece per rank; the
 /// piece of rank p has numbers[p] numbers.
-///   make(p, piece)  writes into `piece` what this rank adds to rank p's piece; not called for an empty piece. Another
-///                   piece may travel meanwhile, so `make` may call exchange.progress() now and then
+///   make(p, piece)  writes into `piece` what this rank adds to rank p's piece; not called for an empty piece. A
+///                   message may be in flight meanwhile, so `make` should call exchange.progress() now and then
 ///   sum             becomes the sum of this rank's piece
 /// Blocking and collective; needs memory for three more pieces. The order of additions is own rank, rank - 1, rank - 2,
 /// ..., so that runs on equally many ranks give the same bits. Returns {bytes sent, bytes received}.

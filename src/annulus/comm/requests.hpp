@@ -44,14 +44,14 @@ class Requests {
   bool empty() const { return requests_.empty(); }
   /// Returns the address at which an MPI call must store its request; it is valid until the next add().
   MPI_Request* add(const Outstanding& what);
-  /// For an MPI call that must wait until ready() returns true. begin(request) makes this call. add_when() itself
-  /// calls begin() if it can; otherwise a later advance() or wait() of any Requests does. The process makes all such
+  /// For an MPI call that must wait until ready() returns true. begin(request) makes this call. add_when() itself calls
+  /// begin() if possible; otherwise a later advance() or wait() of any Requests calls it. The process makes all such
   /// calls in the order of their add_when(), so that messages match as if each add_when() had made its call itself.
   void add_when(const Outstanding& what, std::function<bool()> ready, std::function<void(MPI_Request*)> begin);
   /// Lets MPI move data, which MPI does only inside its calls. Calls completed(i) for each request that has become
   /// complete; i counts from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) if MPI
-  /// reports that a request failed; the message describes the request and names the peer. So a rank that calls this
-  /// function between two pieces of computation notices a dead rank there, too.
+  /// reports that a request failed; the message describes the request and names the peer. So a rank that computes, and
+  /// calls this function now and then, also notices that another rank has died.
   void advance(const std::function<void(std::size_t)>& completed = {});
   /// Returns when all requests are complete; see wait_until().
   void wait();

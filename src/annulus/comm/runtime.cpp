@@ -26,9 +26,9 @@ int node_local_rank() {
   return rank;
 }
 
-/// Between machines connected only by TCP, Open MPI 4 chooses `rdma`, the one RMA component that cannot make windows
-/// there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this option. Open MPI 5 has no other component
-/// for TCP.
+/// Between machines connected only by TCP, Open MPI 4 chooses the RMA component `rdma`, although this component cannot
+/// make windows there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this option. Open MPI 5 has no
+/// other component for TCP.
 void leave_out_rdma_component() {
   if (mpi_library().rfind("Open MPI v4.", 0) == 0) setenv("OMPI_MCA_osc", "^rdma", /*overwrite=*/0);
 }
@@ -50,7 +50,7 @@ void leave_out_network() {
   setenv("OMPI_MCA_btl", "self", /*overwrite=*/0);
   setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0);  // no orted
   // Without orted, all such processes of a user would share one session folder in /tmp, which they do not need. A
-  // process that ends removes the folder. A process that starts at this moment is ended by MPI_Init (4.1.4).
+  // process that ends removes the folder. MPI_Init then ends a process that starts at this moment (4.1.4).
   setenv("OMPI_MCA_orte_create_session_dirs", "0", /*overwrite=*/0);
 }
 

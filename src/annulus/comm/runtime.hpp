@@ -14,7 +14,8 @@ namespace annulus::comm {
 /// (core/kokkos_compat.hpp).
 class Runtime {
  public:
-  /// `alone`: no launcher started this process, and there are no other ranks.
+  /// `alone`: no launcher started this process, and there are no other ranks. If MPI's thread level is below FUNNELED,
+  /// prints an error and ends the job.
   Runtime(int& argc, char**& argv, bool alone = false);
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -24,7 +25,7 @@ class Runtime {
   Guard guard_;  // lives longer than MPI and Kokkos
 };
 
-/// Ends the whole job at once with this exit status. Called by a rank that cannot go on while other ranks may wait for
+/// Ends the whole job at once with this exit status. A rank calls it if it cannot go on and other ranks may wait for
 /// it. Removes unfinished files (core/unfinished_files.hpp).
 [[noreturn]] void abort_job(int status);
 

@@ -1,6 +1,6 @@
-// The only file that knows whether MPI may access the execution space's memory. Host memory goes to MPI directly. So
-// does device memory, if choose_transfers() decides this. Otherwise device memory is staged: it is copied through host
-// memory. The copies run while kernels run, in one queue per direction; host and kernels wait only for rows they need.
+// Only this file knows whether MPI may access the execution space's memory. Host memory goes to MPI directly. Device
+// memory also goes to MPI directly if choose_transfers() decides so; otherwise it is staged, that is, copied through
+// host memory. Copies run while kernels run, in one queue per direction. Host and kernels wait only for rows they need.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,9 @@ enum class GpuAware { automatic, on, off };
 /// Decides how device memory travels; collective, with the same result on all ranks. MPI's version macros and query
 /// functions may claim support that is missing, or deny support that exists, so they are not used. Instead, rank 0
 /// calls `trial`, which makes a child process call send_device_memory_to_self(): a crash of the library then ends only
-/// the child. `trial` returns what went wrong, or an empty text. `trial` is called only for device memory, and not
-/// with `off`. With `on`, device memory is sent directly even if the trial fails: perhaps the GPU refused only
-/// the child, as a second process. Rank 0 then prints a warning.
+/// the child. `trial` returns what went wrong, or an empty text. `trial` is called only for device memory, and not with
+/// `off`. With `on`, device memory is sent directly even if the trial fails: perhaps the GPU only refused a second
+/// process, the child. Rank 0 then prints a warning.
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
 /// Returns how rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by
@@ -34,7 +34,7 @@ struct StagingQueues {
   core::CopyQueue* to_host = nullptr;
   core::CopyQueue* to_device = nullptr;
 };
-/// For tests: from now on all blocks are staged, even host memory, and these queues copy them, until null is passed.
+/// For tests: from now on all blocks are staged, even host memory, and these queues copy them. Null queues end this.
 void stage_by(const StagingQueues& queues);
 
 /// A block in a form that MPI may read or write: the block itself, or a packed copy in host memory. Construct it when

@@ -12,7 +12,7 @@
 namespace annulus::comm {
 namespace {
 
-constexpr double alarm_patience = 5;  // s; if the job still runs then, a rank that saw the alarm ends it
+constexpr double alarm_patience = 5;  // s; a rank that saw the alarm ends the job if it still runs then
 
 Watchdog* current = nullptr;
 

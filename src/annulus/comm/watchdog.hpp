@@ -1,9 +1,9 @@
 // Ends a stalled run, in which ranks wait for each other, and prints which rank waits where for which rank.
 //
 // A run is stalled if during the time-out NO rank has made progress: no request completed, no call returned, and no
-// rank worked. A rank that only waits because another one still computes (even for an hour) is not stalled. If much
-// time passes between two readings of the clock, only a part of it counts. So a job that was suspended as a whole does
-// not look stalled when it goes on.
+// rank worked. A run in which ranks wait because another rank computes, even for an hour, is not stalled. If much time
+// passes between two readings of the clock, only a part of it counts. So a job that was suspended as a whole does not
+// look stalled when it goes on.
 //
 // A waiting rank knows that another rank works (heartbeat.hpp), because the working rank changes the number `progress`
 // in rank 0's memory at its polls (watchdog_progress()). The working rank's guard also counts beats in that rank's own

@@ -79,8 +79,8 @@ void Window::close() {
 }
 
 WindowAccess::~WindowAccess() {
-  // Requests are open here only while an error unwinds. Their rows are about to be freed, and an access cannot be
-  // cancelled, so we wait until it is complete. The owner of the window need not do anything for that.
+  // Requests are open here only while an error unwinds. Their rows are about to be freed, and accesses cannot be
+  // cancelled, so we wait until they are complete. The window's owner need not do anything for that.
   blocking_quietly("MPI_Waitall", MPI_Waitall, int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
 }
 

@@ -22,7 +22,8 @@ class DefaultArithmetic {
   std::fenv_t callers_;
 };
 
-/// Does the same in all threads that run host kernels, and in the calling thread. Only one object may exist at a time.
+/// Does what DefaultArithmetic does, in all threads that run host kernels, and in the calling thread. Only one object
+/// may exist at a time.
 class DefaultArithmeticOnHost {
  public:
   DefaultArithmeticOnHost();
@@ -31,7 +32,7 @@ class DefaultArithmeticOnHost {
   DefaultArithmeticOnHost& operator=(const DefaultArithmeticOnHost&) = delete;
 
  private:
-  const DefaultArithmetic calling_;  // the calling thread's, which is needed if Kokkos was not started
+  const DefaultArithmetic calling_;  // for the calling thread: without Kokkos there is no pool that contains it
 };
 
 }  // namespace annulus::core

@@ -45,8 +45,8 @@ FreeBlocks& device_blocks() {
   return blocks;
 }
 
-/// Numbers of uncaught exceptions. While a BuffersStay lives, `before` is the number when it was made; once a message
-/// has started, `unwinds_above` is this number, too. At other times both are more than can be uncaught.
+/// While a BuffersStay lives, `before` is how many exceptions were uncaught when it was made. As soon as a message has
+/// started, `unwinds_above` equals `before`. At other times both are `none`, more than the number of any exceptions.
 struct Exceptions {
   static constexpr int none = std::numeric_limits<int>::max();
   int before = none, unwinds_above = none;
@@ -73,7 +73,8 @@ void give_back(void* memory, Index bytes, bool of_kokkos) {
   device_blocks().give(memory, bytes);
 }
 
-/// Bytes per thread of fill_zero(), which uses at most host_threads(). To wake a thread costs more than to zero fewer.
+/// fill_zero() uses one thread for this many bytes, and at most host_threads(). Waking a thread for fewer bytes would
+/// take longer than filling them.
 constexpr Index zeroed_at_once = 256 * 1024;
 
 /// Copies bytes, or fills `to` with one byte. On a GPU it waits for earlier kernels, not for copies in other queues.
@@ -166,7 +167,8 @@ void fill_zero(void* device, Index bytes) {
   if (!device_is_host())
     return copy_now(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
   if (!Kokkos::is_initialized()) return void(std::memset(device, 0, std::size_t(bytes)));
-  // Kokkos fills a view byte by byte, which is slower. As in Kokkos' fill, each thread is the first to touch its part.
+  // Kokkos fills a view byte by byte, which is slower. As in Kokkos' fill, each thread touches its part first, so that
+  // the part's pages are near this thread.
   const Index parts = std::min<Index>(host_threads(), ceil_div(bytes, zeroed_at_once));
   const auto zero = [=](const Index i) {
     const Interval part = even_part(bytes, parts, i);

@@ -1,4 +1,4 @@
-// Copies between host and device memory while kernels run. A copy can wait for a kernel, and a kernel can wait for a
+// Copies between host and device memory while kernels run. A copy can wait for kernels, and kernels can wait for a
 // copy.
 #pragma once
 
@@ -53,8 +53,8 @@ class CopyQueue {
 /// Makes a queue, independent of others. On a GPU it is a stream; elsewhere each copy is done when copy() returns.
 std::unique_ptr<CopyQueue> make_copy_queue();
 
-/// Host memory for the copies of a CopyQueue. In builds for GPUs this memory is pinned, so the GPU reads and writes
-/// it directly. To allocate pinned memory takes long. The memory ledger does not count this memory.
+/// Host memory for the copies of a CopyQueue. In builds for GPUs this memory is pinned, so the GPU reads and writes it
+/// directly. Allocating pinned memory takes long. The memory ledger does not count this memory.
 class HostMemory {
  public:
   HostMemory() = default;

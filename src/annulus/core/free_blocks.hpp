@@ -1,5 +1,5 @@
-// Keeps unused GPU memory for its next owner. To ask the driver for memory and to give it back takes as long as a
-// kernel over some thousand rows, and every pass asks for the same sizes again.
+// Keeps unused GPU memory for its next owner. Asking the driver for memory and giving it back takes as long as a kernel
+// over some thousand rows, and every pass asks for the same sizes again.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 namespace annulus::core {
 
 /// Keeps blocks that are given back, so that a later request of the same size gets one of them. Used and kept bytes
-/// together never exceed the largest number of bytes that were in use at once. So kept blocks do not raise the peak
-/// above the plan's prediction. Thread-safe.
+/// together never exceed the largest number of bytes that were in use at once since clear(). So kept blocks do not
+/// raise the peak above the plan's prediction. Thread-safe.
 class FreeBlocks {
  public:
   /// `get` returns nullptr if there is no memory.

@@ -17,8 +17,8 @@ using DeviceProperties = hipDeviceProp_t;
 
 #if defined(KOKKOS_ENABLE_CUDA)
 // Nodes without a GPU lack the driver's library, and a program that is linked with that library does not start there.
-// So this program is not linked with it. Kokkos calls three functions of the library. The functions below have their
-// names, and look up the driver's function when they are called.
+// So this program is not linked with it. Kokkos calls three functions of the library. The functions below have the
+// names of these three, and look up the driver's functions when they are called.
 namespace {
 
 template <class... Arguments>

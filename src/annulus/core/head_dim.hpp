@@ -1,12 +1,12 @@
-// The largest head sizes.
+// Limits for the size of a head.
 #pragma once
 
 #include "annulus/core/types.hpp"
 
 namespace annulus::core {
 
-/// The largest head size D is that of the keys in multi-head latent attention. The matrix units of the host and of GPUs
-/// compute heads of at most 256 numbers. Larger heads are computed without matrix units.
+/// A head has at most 576 numbers, as keys have in multi-head latent attention. Matrix units, of the host and of GPUs,
+/// compute heads of at most 256 numbers; larger heads are computed without them.
 inline constexpr Index most_head_dim = 576;
 inline constexpr Index most_matrix_dim = 256;
 

@@ -1,5 +1,5 @@
-// Puts large memory into huge pages: one page fault maps 2 MiB, for which small pages need 512 faults. Rows that lie
-// far apart, such as the rows of a head or of a comb, need fewer entries in the processor's address cache (TLB).
+// Puts large memory into huge pages. One page fault then maps 2 MiB instead of 4 KiB. Rows that lie far apart, such as
+// the rows of a head or of a comb, need fewer entries in the processor's address cache (TLB).
 #pragma once
 
 #include <limits>

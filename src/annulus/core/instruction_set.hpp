@@ -33,7 +33,8 @@ std::vector<InstructionSet> usable_instruction_sets();
 /// GFLOP/s against 240).
 InstructionSet preferred_limit();
 
-/// Returns `set` itself, except for amx: then returns the vector set that computes what matrix units do not.
+/// For amx, returns the vector set that does the work that matrix units do not do. For any other set, returns the set
+/// itself.
 InstructionSet vectors_beside(InstructionSet set);
 
 /// Returns the set that is used by default: the last usable set up to the limit. limit_instruction_set() sets the

@@ -21,7 +21,7 @@ namespace annulus::core {
 
 namespace {
 
-/// Limits the number of OpenMP threads to what Kokkos can use.
+/// Limits the number of OpenMP threads to most_kokkos_threads, and warns the user.
 void limit_openmp() {
 #ifdef KOKKOS_ENABLE_OPENMP
   const int asked = omp_get_max_threads();

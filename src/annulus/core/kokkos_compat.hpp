@@ -80,7 +80,8 @@ std::string device_name();
 /// Throws Error(failure), which says why, if kernels cannot run because a build for GPUs is on a node without a GPU.
 void require_device();
 
-/// Kokkos' table of OpenMP threads has this many entries, and Kokkos does not check whether more threads are asked for.
+/// Kokkos' table of OpenMP threads has this many entries, and Kokkos does not check whether a program asks for more
+/// threads.
 inline constexpr int most_kokkos_threads = 512;
 /// Number of threads that run kernels on the host: Kokkos' threads, or the limit of limit_host_threads() if lower.
 int host_threads();

@@ -1,4 +1,4 @@
-// Measurements of an attention layer's passes: of its attention, its matrix products and its messages.
+// Measurements of a layer's passes: its attention, its matrix products and its messages.
 #pragma once
 
 #include "annulus/core/metrics.hpp"

@@ -18,9 +18,10 @@ double Machine::seconds_per_gflop(Index head_dim, DType type, Precision precisio
 }
 
 void Machine::take_own_products() {
-  // Measured, forward and backward at D = 64 and 128. For bfloat16: by_amx with AMX on an Intel Xeon, by_instruction
-  // with avx512_bf16 on an AMD EPYC, by_two with avx512 (two multiply-adds for one instruction), in_place_of_amx where
-  // avx512 computes the bits of AMX. The other four are for 3xbfloat16 and 6xbfloat16, with AMX and without.
+  // We measured these factors in forward and backward passes at D = 64 and 128. For bfloat16: by_amx with AMX on an
+  // Intel Xeon, by_instruction with avx512_bf16 on an AMD EPYC, by_two with avx512 (two multiply-adds for one
+  // instruction), in_place_of_amx where avx512 computes the bits of AMX. The other four are for 3xbfloat16 and
+  // 6xbfloat16, with AMX and without.
   constexpr double by_amx = 0.18, by_instruction = 0.55, by_two = 1.4, three_by_amx = 0.5, six_by_amx = 0.75,
                    in_place_of_amx = 3, three_in_place = 8, six_in_place = 16;
   const InstructionSet set = best_instruction_set();

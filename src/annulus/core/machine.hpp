@@ -33,11 +33,11 @@ struct Machine {
   Link inside_node;
   Link between_nodes;
   double overlap = 0.6;                    ///< share of a transfer's time that compute can hide, 0 ... 1
-  double seconds_per_copied_byte = 1e-9;   ///< to collect rows for a message, per byte
+  double seconds_per_copied_byte = 1e-9;   ///< to collect rows for a message
   double seconds_per_call = 5e-6;          ///< to prepare and start the kernel's work on one pair and one block of keys
   double seconds_per_row = 1e-7;           ///< to pack a row of one head for one pair, and for its running softmax
-  double seconds_per_communicator = 5e-5;  ///< to make and free one, all ranks together
-  Link window = {5e-4, 1e-9};              ///< to make, fill and free a window: per window, and per byte
+  double seconds_per_communicator = 5e-5;  ///< to make and free a communicator with all ranks
+  Link window = {5e-4, 1e-9};              ///< to make, fill and free a window; seconds_per_message is per window
   double seconds_per_interval = 1e-5;      ///< to plan, collect and start work, per interval of rows
   double read_rate = 1e9;  ///< bytes per second that a rank reads from an uncached file while all ranks read
   Index ranks_per_node = 1;

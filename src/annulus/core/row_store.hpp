@@ -12,7 +12,7 @@
 
 namespace annulus::core {
 
-/// A tensor (B, rows, heads, numbers) of a run, wherever it is stored.
+/// The tensors of a run, each (B, rows, heads, numbers), wherever they are stored.
 enum class StoredTensor {
   q,
   k,
@@ -31,7 +31,7 @@ enum class StoredTensor {
   top_weights
 };
 
-/// Describes which rows a tensor has, how many heads and numbers they have, and which type they have in memory.
+/// Says how many rows a tensor has, how many heads a row, how many numbers a head, and their type in memory.
 struct StoredTensorEntry {
   enum class Rows { query, key };                           ///< Sq rows (Sq: number of queries), or S
   enum class Heads { query, key };                          ///< H heads, or Hkv
@@ -104,7 +104,7 @@ struct RowPiece {
 struct RowTraffic {
   Index asked = 0;
   Index moved = 0;
-  double seconds = 0;  ///< while a thread was reading or writing
+  double seconds = 0;  ///< wall time in which a thread was reading or writing
 };
 
 /// Reads rows before they are needed. Only one thread may call its functions. The source may read in another thread.

@@ -19,7 +19,7 @@ struct BFloat16 {
 };
 
 namespace detail {
-/// Reinterprets bits. It is a union, because not all device code can use std::bit_cast.
+/// Reinterprets bits. We use a union, because not all device code can use std::bit_cast.
 union FloatBits {
   float value;
   std::uint32_t bits;
@@ -36,7 +36,7 @@ KOKKOS_INLINE_FUNCTION float float_of(std::uint32_t bits) {
 }
 }  // namespace detail
 
-/// Returns the same number.
+/// Returns the same number: float32 holds every bfloat16 number exactly.
 KOKKOS_INLINE_FUNCTION float to_float(BFloat16 x) { return detail::float_of(std::uint32_t(x.bits) << 16); }
 
 /// Returns the same number, also for subnormal numbers, infinities and NaN.

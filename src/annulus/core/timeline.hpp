@@ -29,7 +29,7 @@ struct SpanRecord {
   double begin = 0, end = 0;  ///< s, wall_seconds()
   std::uint32_t name = 0;     ///< index of the name; Timeline::name() returns the name
   SpanKind kind = SpanKind::other;
-  Index number = -1;  ///< number of the step; -1 if the span is not a step
+  Index number = -1;  ///< number of a step; -1 if the span has no number
 
   double seconds() const { return end - begin; }
 };

@@ -22,7 +22,8 @@ constexpr double forward_tolerance(DType type) {
   return 0;
 }
 
-/// Returns the tolerance of dq, dk and dv. For float64 and float32 it is larger: they are sums of more rounded terms.
+/// Returns the tolerance of dq, dk and dv, which are sums of more rounded terms than out and lse. So the tolerances for
+/// float64 and float32 are larger.
 constexpr double gradient_tolerance(DType type) {
   switch (type) {
     case DType::float64:
@@ -34,9 +35,9 @@ constexpr double gradient_tolerance(DType type) {
   }
 }
 
-/// Returns the type whose tolerances results of this precision meet. Only 3xbfloat16 has tolerances of its own (below).
-/// TF32 numbers have mantissas as long as float16 numbers. In precision bfloat16 the weights are rounded to bfloat16
-/// before they multiply v.
+/// Returns a type: results of this precision must meet the tolerances of that type. For 3xbfloat16, which has its own
+/// tolerances (below), the result is not used. TF32 numbers have mantissas as long as float16 numbers. In precision
+/// bfloat16 the weights are rounded to bfloat16 before they multiply v.
 constexpr DType rounding_of(Precision precision) {
   return precision == Precision::tf32       ? DType::float16
          : precision == Precision::bfloat16 ? DType::bfloat16

@@ -1,7 +1,7 @@
 // Types that all folders of src/annulus use: index type, axis order, storage types.
 //
-// Axis order in memory: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv),
-// lse (B, S, H), all row-major. So the D numbers of one (batch, row, head) are contiguous, and the next row of the same
+// Axis order in memory: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv), lse
+// (B, S, H), all row-major. So the D numbers of one (batch, row, head) are contiguous. In q, the next row of the same
 // head lies H * D numbers further on. Dv is D unless the text says otherwise.
 //   B batch   S sequence   H query heads   Hkv key/value heads   D head size (Dv of values)
 //   P ranks   w segment    r dilation      o offset
@@ -70,13 +70,13 @@ struct Rectangle {
   bool operator==(const Rectangle&) const = default;
 };
 
-/// The rows that lie in both intervals.
+/// The rows that lie in both intervals; an empty interval if there are none.
 constexpr Interval intersect(Interval a, Interval b) {
   const Interval both{a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
   return both.begin < both.end ? both : Interval{both.begin, both.begin};
 }
 
-/// Cuts 0 ... n-1 into `parts` consecutive parts and returns part `i`. The first n mod parts of them are longer by one.
+/// Cuts 0 ... n-1 into `parts` consecutive parts and returns part `i`. The first n mod `parts` parts are longer by one.
 constexpr Interval even_part(Index n, Index parts, Index i) {
   const Index each = n / parts, longer = n % parts;
   const Index begin = i * each + (i < longer ? i : longer);
@@ -95,7 +95,7 @@ enum class DType { float64, float32, float16, bfloat16 };
 /// Type of scores, running sums and accumulators, and of the factors of products. In float64 and float32 all of these
 /// have that type. In the other precisions scores, sums and accumulators are float32, and the factors are as follows.
 /// If each factor is a sum of narrower numbers, one product takes several products of the narrower numbers:
-///   bfloat16         bfloat16 numbers; P and dS are rounded to bfloat16
+///   bfloat16         bfloat16 numbers; probabilities and gradients of scores are rounded to bfloat16
 ///   tf32             float32 numbers rounded to TF32 (8 bits of exponent, 10 of mantissa), on a GPU's matrix units
 ///   three_tf32       float32 numbers, each the sum of two TF32 numbers: three products, exact to 2^-21
 ///   three_bfloat16   float32 or float16 numbers, each the sum of two bfloat16 numbers: three products, exact to 2^-16
@@ -116,7 +116,8 @@ constexpr std::string_view name_of(Backend backend) {
   return backend == Backend::host ? "host" : backend == Backend::device ? "device" : "cudnn";
 }
 
-/// Returns why the bits of a back end's sums depend on how the work is divided; empty if a fixed order avoids that.
+/// Returns why this back end cannot add in a fixed order, so that the bits of its sums depend on how the work is
+/// divided; empty if it can.
 constexpr std::string_view why_no_fixed_order(Backend backend) {
   return backend == Backend::cudnn ? "cuDNN adds in an order of its own" : "";
 }
@@ -174,9 +175,9 @@ constexpr bool has_own_products(Precision precision) {
   return precision == Precision::bfloat16 || is_tf32(precision) || is_split(precision);
 }
 
-/// Returns why the bits of sums in this precision depend on how the work is divided; empty if a fixed order avoids
-/// that. Some matrix units add a group of numbers in one step. The bits stay the same if work is divided only between
-/// such groups.
+/// Returns why sums in this precision cannot be added in a fixed order, so that their bits depend on how the work is
+/// divided; empty if they can. Some matrix units add a group of numbers in one step. The bits stay the same if work is
+/// divided only between such groups.
 constexpr std::string_view why_no_fixed_order(Precision precision) {
   return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
 }
@@ -200,8 +201,9 @@ constexpr bool takes(Precision precision, DType stored) {
 /// Type of the log-sum-exp in memory and in files: float64 for float64 input, otherwise float32.
 constexpr DType lse_type(DType input) { return input == DType::float64 ? DType::float64 : DType::float32; }
 
-/// Returns what `auto` means: float64 for float64 input; bfloat16 for bfloat16 input if the machines have products of
-/// bfloat16; otherwise float32. kernels::default_precision() calls this; for float16 it may choose 3xbfloat16 instead.
+/// Returns the precision that `auto` means: float64 for float64 input; bfloat16 for bfloat16 input if the machines have
+/// products of bfloat16; otherwise float32. kernels::default_precision() calls this; for float16 it may choose
+/// 3xbfloat16 instead.
 constexpr Precision default_precision(DType input, bool bfloat16_products = false) {
   if (input == DType::bfloat16 && bfloat16_products) return Precision::bfloat16;
   return input == DType::float64 ? Precision::float64 : Precision::float32;

@@ -22,12 +22,13 @@ struct Entry {
 };
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-/// Enough: a run makes a result, a report, a trace and perhaps checkpoints, and notes at most three files for each.
+/// 16 entries are enough: a run makes a result, a report, a trace and perhaps checkpoints, and notes at most three
+/// files for each.
 std::array<Entry, 16> table;
 
 std::atomic<bool> making{false};
 
-/// Waits at most a second, because the creation of a file may hang.
+/// Waits until no MakingScope lives, but at most a second, because the creation of a file may hang.
 void wait_for_making() {
   for (int i = 0; making && i < 1000; ++i) poll(nullptr, 0, /*ms=*/1);
 }

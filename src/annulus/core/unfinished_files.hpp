@@ -22,8 +22,8 @@ int note_unfinished_file(const std::string& path, FileIdentity identity);
 /// Call this when the file is finished or removed, or when this process must no longer remove it. -1 is allowed.
 void forget_unfinished_file(int number);
 
-/// A scope must live from before a file is created until note_unfinished_file() has returned: a signal that ended this
-/// process in between would leave the file. While a MakingScope lives, signals to this thread wait.
+/// A MakingScope must live from before a file is created until note_unfinished_file() has returned. Without it, a
+/// signal that ended this process in between would leave the file. While a scope lives, signals to this thread wait.
 /// remove_unfinished_files() in other threads waits, too, but for at most a second. Only one scope may live at a time.
 class MakingScope {
  public:
@@ -39,7 +39,8 @@ class MakingScope {
 /// Removes each noted file whose name still refers to the file that was noted. Async-signal-safe.
 void remove_unfinished_files() noexcept;
 
-/// Does the same in a new thread, and waits for at most `seconds`, because a job must end even if a file system hangs.
+/// Calls remove_unfinished_files() in a new thread, and waits for at most `seconds`, because a job must end even if a
+/// file system hangs.
 void remove_unfinished_files_within(double seconds) noexcept;
 
 }  // namespace annulus::core

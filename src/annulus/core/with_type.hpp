@@ -1,4 +1,4 @@
-// Turns a storage type that is known at run time into one that the compiler knows.
+// Turns a storage type that is known only at run time into a C++ type.
 #pragma once
 
 #include "annulus/core/storage.hpp"

@@ -1,9 +1,9 @@
 // The kernel's arguments: integers only.
 //
 // A comb is the set of rows base, base + r, base + 2r, ... of one segment. Comb index t = 0, 1, 2, ... counts them. A
-// rank holds pieces of combs, in blocks of stored rows. A Run says where a range of comb indices lies in such a
-// block. Causal attention inside a comb is t_key <= t_query (Band::upto). So the kernel computes attention without
-// global row numbers, dilation or ranks.
+// rank stores rows in arrays that hold pieces of combs. A Run says where a range of comb indices lies in such an array.
+// Causal attention inside a comb is t_key <= t_query (Band::upto). So the kernel computes attention without global row
+// numbers, dilation or ranks.
 //
 // Worked example: segment rows 8..15, r = 3, offset 1 -> comb rows 9, 12, 15 (t = 0, 1, 2). A rank that owns
 // rows 10..15, stored from 0, holds the Run {t = 1, row = 2, stride = 3, count = 2}: comb index 1 is global row 12 =
@@ -16,7 +16,7 @@
 
 namespace annulus::core {
 
-/// Comb indices t, t + 1, ..., t + count - 1 are stored in rows row, row + stride, row + 2 stride, ... of a block.
+/// Comb indices t, t + 1, ..., t + count - 1 are stored in rows row, row + stride, row + 2 stride, ... of an array.
 struct Run {
   Index t = 0;
   Index row = 0;
@@ -82,8 +82,8 @@ struct WorkItem {
 
 /// One pair of a pattern, (segment, dilation) or (window, dilation), as one head sees it. With a segment, row y of a
 /// document is picked if (y mod segment) mod dilation = offset. An offset of -1 means that the pair has no rows for
-/// this head. With a window (offset 0), row x sees the rows y with x - y = j dilation, -right <= j <= left, and all
-/// rows before `first`.
+/// this head. With a window (offset 0), row x sees the rows y with x - y = j dilation, -right <= j <= left, and the
+/// rows of the document before its row `first`.
 struct HeadPair {
   Index segment = 1;
   Index dilation = 1;
@@ -102,7 +102,7 @@ struct WorkList {
   bool empty() const { return items.empty(); }
 };
 
-/// "These rows also see `keys` keys of score 0 and value 0." The keys are stored nowhere. In a block of queries the
+/// "These rows also see `keys` keys of score 0 and value 0." The keys are stored nowhere. In an array of queries the
 /// rows are row, row + stride, ... (`count` of them), in every batch entry, for the heads head_first, head_first +
 /// head_stride, ...
 struct FilledRun {

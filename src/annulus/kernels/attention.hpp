@@ -1,8 +1,8 @@
 // Attention on any back end: attend() adds keys to running softmax states.
 //
-// A distribution strategy gets rows of other ranks (of K and V, or with pass_q of q) or of a file, calls attend() with
-// the work items whose rows have arrived, and calls finish() at the end. attend() knows nothing about dilation,
-// segments, ranks or files: its arguments are pieces of combs (core/work_item.hpp).
+// A distribution strategy gets rows of K and V (the strategy pass_q: rows of q) from other ranks or from a file. It
+// calls attend() with the work items whose rows have arrived, and finish() at the end. attend() knows nothing about
+// dilation, segments, ranks or files: its arguments are pieces of combs (core/work_item.hpp).
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace annulus::kernels {
 
 /// The code that computes attention.
 ///   host    vector and matrix units of the processor (kernels/host); host execution spaces only
-///   device  Kokkos teams and scratch memory; GPUs, and also OpenMP and Serial, where CI tests it
+///   device  Kokkos teams and scratch memory; for GPUs, and for tests also on OpenMP and Serial
 ///   cudnn   cuDNN on NVIDIA GPUs, for tensors of 16-bit numbers; `device` computes what cuDNN does not take
 using core::Backend;
 
@@ -27,7 +27,7 @@ using core::Backend;
 /// it is enough that the build has this back end.
 std::string why_no_backend(Backend backend);
 
-/// The default back end for the default execution space.
+/// Returns `host` if this build has it, otherwise `device`.
 Backend default_backend();
 
 /// Returns why a back end has no products of this precision, or an empty string if it has them. Only the host has
@@ -43,11 +43,11 @@ core::Precision computed_products(const core::Shape& shape, core::Precision prec
 
 /// Returns the precision that `auto` means for tensors of type `stored`: float64 for float64, otherwise float32, with
 /// two exceptions. For bfloat16 it is bfloat16 if the back end has products of bfloat16, the instruction set in use has
-/// an instruction for them, and no statistics are wanted (products of bfloat16 cost digits: a user who wants both must
-/// name the precision). `any_cut`: bits must be the same for any cut of the keys, not only for cuts between granules.
+/// an instruction for them, and no statistics are wanted. (Such products cost digits, so users who want statistics from
+/// them must name the precision.) `any_cut`: bits must be the same for any cut of the keys, not only between granules.
 /// AMX cannot do that, so the vector set used beside AMX must have the instruction. For float16 it is 3xbfloat16 if the
-/// host computes, this process has matrix units, no statistics are wanted and `any_cut` is false. A rank without
-/// matrix units gets another answer then, even if it uses the set amx: it can use this set with vectors.
+/// host computes, this process has matrix units, no statistics are wanted and `any_cut` is false. So ranks may get
+/// different answers: a processor without matrix units computes the set amx with vectors, and its answer is float32.
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
 /// Returns the instruction set that the host back end uses on this machine: "amx", "avx512_bf16", "avx512", "avx2" or
@@ -65,8 +65,8 @@ std::string_view host_instruction_set();
 ///
 /// Keys are added one after another (an item's keys in descending order of t), and rescaling is exact. So out and lse
 /// have the same bits however a row's keys are cut into calls, items and tiles, and whichever thread works on the row.
-/// There are two conditions: the exponent bias must be reproducible_exponent_bias, and calls must come in the canonical
-/// order (row x takes keys x, x - 1, ..., 0 by Band::upto, then the keys after x, the last one first, by Band::after).
+/// There are two conditions. The exponent bias must be reproducible_exponent_bias. Calls must come in the canonical
+/// order: row x takes keys x, x - 1, ..., 0 (Band::upto), then the keys after x, the last one first (Band::after).
 /// Other back ends, other instruction sets of the host and other kinds of device may give other bits. Without the bias,
 /// a key whose weight is below about 2^-108 of the largest weight may count with one cut and not with another.
 ///
@@ -77,8 +77,8 @@ class State {
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error if there is not enough memory.
   State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias = 0,
         bool entropy = false);
-  /// The same, but the accumulator uses memory that exists already. This can be the output's memory, if the output is
-  /// contiguous and has the accumulator's type. finish() then works in place.
+  /// The same, but the accumulator uses memory that exists already, of acc_bytes() bytes. This can be the output's
+  /// memory, if the output is contiguous and has the accumulator's type. finish() then works in place.
   State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias, bool entropy,
         core::Buffer acc);
 
@@ -97,7 +97,8 @@ class State {
   core::Buffer l;
   core::Buffer score_sum;  ///< no bytes if the entropy is not wanted
   core::Buffer acc;
-  /// True if statistics divide by l. Matrix units for 16-bit numbers, which round the weights in l, are then not used.
+  /// True if statistics divide by l. Matrix units for 16-bit numbers are then not used: with products of bfloat16 or
+  /// float16 they round the weights in l.
   bool exact_sums = false;
   bool by_granules = false;
   core::Index key_parts = 1;  ///< see key_parts()
@@ -133,25 +134,26 @@ struct Operands {
   core::TensorView q;
   core::TensorView k;
   core::TensorView v;
-  double scale = 1;  ///< scores are scale * q.k
+  double scale = 1;  ///< above 0; scores are scale * q.k
   CallRule rule = {};
 };
 
-/// Adds to `state` the keys that the query rows of the items see, an item's keys in descending order of t. Every (query
-/// row, head) is in at most one item of the list. If a call wants products of TF32, but matrix units cannot take the
-/// call (kernels/cuda), it gets products of float32. The calling thread calls `poll` (may be empty) every few
-/// milliseconds while the work goes on, because MPI moves data only inside MPI calls. Complete on return.
+/// Adds to `state` the keys that the query rows of the items see, an item's keys in descending order of comb index.
+/// Every (query row, head) is in at most one item of the list. If a call wants products of TF32, but matrix units
+/// cannot take the call (kernels/cuda), it gets products of float32. The calling thread calls `poll` (may be empty)
+/// every few milliseconds while the work goes on, because MPI moves data only inside MPI calls. Complete on return.
+/// Throws Error if q, k and v are of different storage types, or if the back end cannot compute such a call.
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll = {});
 
-/// Returns how many bytes attend() takes at most if the state has `rows` rows, and keeps for the next call. These are
-/// the host's panels (packed rows and their sums) for all threads, or cuDNN's results. Back end `device` takes none:
-/// its tiles are in the teams' scratch memory. This does not count the states and copies of q for State::key_parts, and
-/// the partial states that kernels/cuda makes if it cuts keys into parts (64 MiB or less).
+/// Returns the most bytes that attend() allocates if the state has `rows` rows; they are kept for the next call. These
+/// are the host's panels (packed rows and their sums) for all threads, or cuDNN's results. Back end `device` has none:
+/// its tiles are in the teams' scratch memory. Not counted are work lists in device memory, the states and copies of q
+/// for State::key_parts, and the partial states that kernels/cuda makes if it cuts keys into parts (64 MiB or less).
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
-/// Returns the smallest number of query rows to give to attend() at a time, if rows are computed block after block.
-/// Fewer rows would leave threads idle or pack keys too often.
+/// If query rows are given to attend() block after block, each block should have at least the number of rows that this
+/// returns. Smaller blocks would leave threads idle, or make them pack the keys too often.
 core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::Precision precision);
 
 /// The tensors that finish() writes.

@@ -31,7 +31,7 @@ struct Refusal {
 };
 
 /// How many (query, key) pairs a back end that uses a library has computed in this process so far: `library` pairs by
-/// the library, including hidden ones, and `own` pairs by our own kernels instead.
+/// the library, `own` pairs by our own kernels instead. Both include pairs that the pattern hides.
 struct ComputedPairs {
   double library = 0;
   double own = 0;

@@ -23,11 +23,11 @@ struct BackwardOperands {
   core::TensorView dout;
   core::TensorView normalizers;  ///< (B, rows, H, 2) of the accumulation precision, as finish() writes them
   core::TensorView delta;        ///< (B, rows, H) of the accumulation precision; see backward_delta()
-  double scale = 1;              ///< scores are scale * q.k
+  double scale = 1;              ///< above 0; scores are scale * q.k
   double output_scale = 1;       ///< as in finish()
   bool any_cut = false;          ///< bits must be the same however lists are cut, so matrix units are not used
   bool by_granules = false;      ///< bits must be the same if lists are cut only between granules (State)
-  core::TensorView out = {};     ///< (B, rows, H, Dv), q's type, for cuDNN, which makes delta; no data if dlse is given
+  core::TensorView out = {};     ///< (B, rows, H, Dv), q's type; only cuDNN reads it; no data if dlse is given
   core::Index key_parts = 1;     ///< see key_parts() of attention.hpp: dq is the sum of the parts' sums
   CallRule rule = {};            ///< with a cap, dS is the gradient of s before the cap: P (dP - delta) (1 - tanh^2)
 };
@@ -53,8 +53,8 @@ struct GradientViews {
 };
 
 /// Sets delta = sum_d dout * out - dlse for every (batch, row, head), in `delta`'s type (float32 or float64). `dlse` is
-/// (B, rows, H) of any storage type; without data it counts as zero. If a row saw no key, its delta has no effect.
-/// Complete on return.
+/// (B, rows, H) of any storage type; without data it counts as zero. If a row saw no key, its delta has no effect. The
+/// host throws Error if out and dout are of different storage types. Complete on return.
 void backward_delta(Backend backend, const core::Shape& shape, core::Index rows, const core::TensorView& out,
                     const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta);
 
@@ -62,16 +62,16 @@ void backward_delta(Backend backend, const core::Shape& shape, core::Index rows,
 /// key/value head) must be in at most one item of the list. In an item the order of additions is fixed for any number
 /// of threads. dq takes keys in descending comb order, within each of the key_parts. dk and dv take queries in
 /// ascending comb order (the heads of one row in ascending order), one after another within a block of rows, and block
-/// after block. Matrix units add one granule (granule_of()) at a time; they are not used if any_cut is set. `poll` as
-/// in attend(). Complete on return.
+/// after block. Matrix units add one granule (granule_of()) at a time; they are not used if any_cut is set. `poll` and
+/// errors as in attend(). Complete on return.
 ///   rows  query rows: those of q, dout, normalizers, delta and dq
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const std::function<void()>& poll = {});
 
-/// Returns how many bytes attend_backward() takes at most with `rows` query rows: see attend_bytes(); with cuDNN, also
-/// for its workspace. `in_blocks`: GradientViews have begun_dk and begun_dv. This does not count the copies of query
-/// rows and of dq, one for each of BackwardOperands::key_parts.
+/// Returns the most bytes that attend_backward() allocates with `rows` query rows: panels as for attend_bytes(), or
+/// cuDNN's results and workspace. `in_blocks`: GradientViews have begun_dk and begun_dv. Not counted are the copies of
+/// query rows and of dq, one for each of BackwardOperands::key_parts.
 core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
                                   core::Precision precision, bool in_blocks = false);
 

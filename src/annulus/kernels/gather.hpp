@@ -25,8 +25,8 @@ struct RowArray {
   core::Index row_bytes = 0;
 };
 
-/// Copies the given rows of every part. Source and target have the same parts and row_bytes, and do not overlap.
-/// Complete on return.
+/// Copies the given rows of every part. Source and target do not overlap. They must have the same parts and row_bytes;
+/// otherwise these functions throw Error. Complete on return.
 void gather_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
 
 /// Does the same and sets the source rows to zero. If two copies read a row, the first one moves it, and the second one

@@ -4,7 +4,7 @@
 namespace annulus::kernels {
 
 /// Frees the memory for panels that this process's threads keep (each keeps what its largest task so far needed), and
-/// kept device memory: that of device/kept_lists.hpp and of destroyed buffers. Later kernel calls allocate again only
+/// the device memory that device/kept_lists.hpp and core/free_blocks.hpp keep. Later kernel calls allocate again only
 /// what they need. Call this only between kernel calls.
 void release_kept_memory();
 

@@ -11,7 +11,8 @@ namespace annulus::kernels {
 
 /// Adds `parts` states of every row to `into`, part after part. `from` has parts * into.rows rows: in each batch entry,
 /// part p of row i is row p * into.rows + i. It must have the precision and exponent bias of `into`, and score_sum if
-/// and only if `into` has it. Rescaling is exact, so only the order of the parts decides the bits. Complete on return.
+/// and only if `into` has it (otherwise Error). Rescaling is exact, so only the order of the parts decides the bits.
+/// Complete on return.
 void merge_states(const State& from, core::Index parts, State& into);
 
 /// Lists (B, rows, H, size) of the largest weights and their key rows (top_list.hpp).

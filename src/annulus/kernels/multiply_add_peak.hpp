@@ -5,9 +5,9 @@
 
 namespace annulus::kernels {
 
-/// Returns the GFLOP per CPU second of one thread (the mean over all threads). Meanwhile all threads of this process
-/// compute independent multiply-adds with the kernels' instruction set. The measurement takes less
-/// than 0.1 seconds. Returns 0 if the default back end is a device.
+/// Returns the GFLOP per CPU second of one thread, as the mean over all threads of this process, which all compute
+/// independent multiply-adds with the kernels' instruction set. The measurement takes less than 0.1 seconds. Returns 0
+/// if the default back end is a device.
 double multiply_add_peak(core::Precision precision);
 
 }  // namespace annulus::kernels

@@ -27,8 +27,8 @@ struct PairOfHead {
     const Index steps = (x - p) / dilation;
     return (x - p) % dilation == 0 && -window->right <= steps && steps <= window->left;
   }
-  /// With a window, row x sees every `dilation`-th row of window_of(), from its first row on, and all rows of
-  /// first_of().
+  /// With a window, row x sees all rows of first_of(), and in the range window_of() the first row and every
+  /// `dilation`-th row after it.
   Interval window_of(Index x, Index rows) const {
     return {x - std::min(window->left, x / dilation) * dilation,
             x + std::min(window->right, (rows - 1 - x) / dilation) * dilation + 1};

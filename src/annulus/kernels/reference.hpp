@@ -74,9 +74,9 @@ ReferencePattern mirrored(ReferencePattern pattern);
 /// Returns the rows of the document that holds row x. If x is in a gap, the result [x, x) has no rows.
 core::Interval document_of(const ReferencePattern& pattern, core::Index sequence, core::Index x);
 
-/// Counts the pairs in which rows x (query) and p (key) are both picked in one segment of one document, or p lies in
-/// the window of x; 0 if causality hides p. x and p are counted from the start of the sequence; `document` is that of
-/// x.
+/// Counts the pairs in which rows x (query) and p (key) are both picked in one segment of one document, or in which p
+/// lies in the window of x. Returns 0 if causality hides p. x and p are counted from the start of the sequence;
+/// `document` is the document of x.
 core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                          core::Index p, core::Interval document);
 
@@ -85,7 +85,8 @@ core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, cor
 /// head sees such a key for each slot in which the row at the head's offset is not one of the segment's rows.
 ///
 /// Worked example: 10 rows, one pair (8, 2), 2 heads. The last segment, rows 8 and 9, has 4 slots; head 0 finds row 8
-/// in the first and zeros in the other three, so row 8 sees itself and three filled-in keys. In head 1 so does row 9.
+/// in the first and zeros in the other three, so row 8 sees itself and three filled-in keys. In head 1,
+/// row 9 sees itself and three filled-in keys.
 core::Index filled_in(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                       core::Interval document);
 

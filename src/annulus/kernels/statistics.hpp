@@ -42,7 +42,7 @@ struct StatisticViews {
 
 /// Adds the statistics of the items' (query, key) pairs. Every (query row, head), and every (key row, key/value head),
 /// must be in at most one item of the list. The sums of a key row take queries in ascending comb order, one after
-/// another. Lists do not depend on the order in which keys come. `poll` as in attend(). Complete on return.
+/// another. Lists do not depend on the order in which keys come. `poll` and errors as in attend(). Complete on return.
 ///   rows  number of query rows in q and in the lists
 void attend_statistics(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                        core::Precision precision, const StatisticOperands& operands, const StatisticViews& statistics,

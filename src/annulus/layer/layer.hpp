@@ -10,8 +10,8 @@
 
 namespace annulus::layer {
 
-/// Returns the rows of x, y, dx, dy and target that every rank has. The strategy divides the rows; with `tensor`
-/// sharding they are contiguous.
+/// Returns which rows of x, y, dx, dy and target each rank has. The strategy divides the rows; with `tensor` sharding
+/// each rank has a contiguous part.
 pattern::Partition partition_of(const LayerProblem& problem, const strategies::Strategy& strategy, int ranks);
 
 using core::LayerMetrics;
@@ -24,8 +24,8 @@ struct ForwardResult {
   LayerMetrics metrics;
 };
 
-/// Says whether the backward pass computes the gradient with respect to x. For this gradient, the pass needs wq, wk
-/// and wv once more. Training does not need this gradient.
+/// Says whether the backward pass computes dx, the gradient with respect to x. For dx, the pass needs wq, wk and wv
+/// once more. Training does not need dx.
 enum class InputGradient { wanted, unwanted };
 
 struct BackwardResult {
@@ -59,7 +59,7 @@ class Layer {
                           InputGradient dx = InputGradient::wanted) const;
 
   /// Returns the regression loss 1/(2 N) sum (y - target)^2, the same on every rank. N is B S E minus the numbers in
-  /// rows that do not exist (gaps between documents). These rows must be 0 in the target.
+  /// rows that do not exist (gaps between documents); if N is 0, so is the loss. These rows must be 0 in the target.
   /// Replaces `y` by the gradient of the loss, (y - target) / N. Sums are in float64, row by row; the ranks' sums are
   /// added in the order of the ranks. Collective.
   double loss(core::Buffer& y, const core::Buffer& target) const;

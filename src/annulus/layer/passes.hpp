@@ -51,8 +51,8 @@ class Work {
 
   /// Returns this rank's own rows of y or dx, as a buffer (B, own rows, E). By heads, each row is the sum of the
   /// contributions of all ranks.
-  /// make(rank, rows, piece)  writes to `piece` this rank's contribution to rows that belong to `rank`: to rows `rows`
-  ///                          of the (row_count, E) matrix. By heads, make() is called for each batch entry in turn
+  /// make(rank, rows, piece)  computes this rank's contribution to rows `rows` of the (row_count, E) matrix, which
+  ///                          belong to `rank`, and writes it to `piece`. By heads, each call has rows of one entry
   /// type                     the type of `piece`; not used by heads, where `piece` has the arithmetic type
   core::Buffer own_rows(const char* purpose, core::DType type,
                         const std::function<void(int rank, core::Interval rows, const Matrix& piece)>& make);

@@ -82,7 +82,7 @@ class Sizes {
 
 /// Bytes of q and kv with `rows` rows.
 Index heads_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
-/// Bytes of dq and dkv with `rows` rows after the attention. They stay in the memory of their sums if that is larger.
+/// Bytes of dq and dkv with `rows` rows after the attention. They stay in the memory of their sums if sums take more.
 Index gradients_bytes(const Problem& problem, Index rows) {
   const Index each = Index(std::max(core::bytes_of(problem.type), core::bytes_of(problem.precision)));
   return heads_bytes(problem, rows) / Index(core::bytes_of(problem.type)) * each;

@@ -11,10 +11,11 @@
 namespace annulus::layer {
 namespace {
 
-// Floating-point operations in one call of gemm(). They take a second at 100 GFLOP/s, and two minutes without a BLAS.
-// This rank reports progress after each call, which is early enough for the ranks that wait for this rank.
+// Limit for the floating-point operations of one call of gemm(), unless least_rows needs more. They take a second at
+// 100 GFLOP/s, and two minutes without a BLAS. This rank reports progress after each call, so that ranks which wait for
+// it do not take it for hung.
 constexpr double flops_at_once = 1e11;
-constexpr Index least_rows = 128;  // with fewer rows of c per call, the other operand would be read too often
+constexpr Index least_rows = 128;  // every call reads all of b; with fewer rows of c per call, b is read too often
 
 template <class Number>
 using View =
@@ -133,7 +134,7 @@ void Products::weight_gradient(const Matrix& x, const Matrix& dy, const Matrix& 
 }
 
 void Products::bias_gradient(const Matrix& dy, const Matrix& db) {
-  // The bias is computed as the weight of an input that is always 1.
+  // The bias acts as a weight whose input is always 1, so its gradient is that of such a weight.
   core::Buffer owner;
   const Matrix ones = make_matrix(owner, "ones", type_, std::min(chunk_rows, dy.rows), 1);
   fill(ones, 1);

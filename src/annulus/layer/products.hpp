@@ -1,8 +1,8 @@
-// Computes the products of a layer, y = x w + bias and its three gradients, by chunks of rows and for every storage
-// type. gemm() is the only function that calls a library's matrix product. It uses Kokkos Kernels, which use the
-// machine's BLAS. On CPUs this BLAS is OpenBLAS, if tools/setup built Kokkos Kernels. OpenBLAS uses OMP_NUM_THREADS
-// threads, as Kokkos does, unless OPENBLAS_NUM_THREADS is set. Measured with OpenBLAS: 96 float32 and 48 float64 GFLOP
-// per CPU second.
+// Computes the products of a layer, y = x w + bias and its gradients dx, dw and db, one chunk of rows after another and
+// for every storage type. Only gemm() calls a library's matrix product. It uses Kokkos Kernels, which use the machine's
+// BLAS. On CPUs this BLAS is OpenBLAS, if tools/setup built Kokkos Kernels. OpenBLAS uses OMP_NUM_THREADS threads, as
+// Kokkos does, unless OPENBLAS_NUM_THREADS is set. Measured with OpenBLAS: 96 float32 and 48 float64 GFLOP per CPU
+// second.
 #pragma once
 
 #include <functional>

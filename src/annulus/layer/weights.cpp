@@ -89,8 +89,8 @@ Rectangle written(const LayerProblem& problem, Weight weight, int rank, int rank
   if (weight == Weight::bo) return rank == 0 ? box : Rectangle{};
   if (!is_of_keys(weight)) return box;
   Interval heads = kv_heads(problem, rank, ranks);
-  // If the previous rank also keeps this rank's first K/V head, an earlier rank writes it, because heads ascend by
-  // rank.
+  // Heads ascend by rank, so only this rank's first K/V head can be one that the previous rank keeps, too. If so, an
+  // earlier rank writes it.
   if (rank > 0 && kv_heads(problem, rank - 1, ranks).end > heads.begin && !heads.empty()) ++heads.begin;
   return of_heads(box, weight, heads, problem.attention.shape.head_dim);
 }

@@ -69,6 +69,7 @@ Rectangle whole(const LayerProblem& problem, Weight weight);
 
 /// The part of a weight, and of its gradient, that a rank keeps, row-major and contiguous. If there are more ranks than
 /// rows (fsdp) or heads (tensor, except for bo), some ranks keep nothing.
+/// none    all of it
 /// fsdp    rows even_part(rows, P, rank), about 1/P of the weight
 /// tensor  wq, bq, wo: query heads even_part(H, P, rank); wk, wv, bk, bv: the K/V heads that these query heads read, so
 /// several ranks may keep the same K/V head; bo: every rank keeps all of it
@@ -76,7 +77,8 @@ Rectangle kept(const LayerProblem& problem, Weight weight, int rank, int ranks);
 
 /// The part of kept() that this rank writes to a file. All ranks together write each number of the weight exactly once.
 /// none    rows even_part(rows, P, rank), so that all ranks write
-/// tensor  the first rank that keeps a K/V head writes it, and rank 0 writes bo
+/// fsdp    all of kept()
+/// tensor  all of kept(), except that the first rank that keeps a K/V head writes it, and rank 0 writes bo
 Rectangle written(const LayerProblem& problem, Weight weight, int rank, int ranks);
 
 /// One rank's parts of all weights, or of all their gradients: the kept() part of each, in the problem's type.

@@ -1,4 +1,4 @@
-// Moves rows of x and dy, weights, and pieces of sums between ranks.
+// Moves rows of x and dy, and pieces of sums, between ranks. (gathering.cpp moves weights.)
 #include "annulus/comm/collectives.hpp"
 #include "annulus/comm/reduce_scatter.hpp"
 #include "annulus/layer/passes.hpp"
@@ -33,8 +33,8 @@ Index sum_shared_heads(const LayerProblem& problem, const comm::Communicator& co
   for (Index head = own.begin; head < own.end; ++head) {
     const core::Interval ranks = keepers(problem, head, comm.size());
     const Index index = head - own.begin;
-    // The head's columns in all rows of the gradient. In this RowBlock, a part is a row of the gradient, and a row is
-    // the columns of one head.
+    // The head's columns in all rows of the gradient. Each row of the gradient is a "part" of this RowBlock, and each
+    // head's columns are a "row" of that part.
     const comm::RowBlock columns{
         gradient.data, gradient.rows, own.size(), head_dim * Index(core::bytes_of(gradient.type)), {index, index + 1}};
     if (rank != ranks.begin) {  // the first rank that keeps the head adds up the contributions

@@ -29,9 +29,9 @@ class Communicator {
   int rank() const;
   int size() const;
 
-  /// True if an exception, for example of a progress function, has ended a pass on this rank while messages were in
-  /// flight. These messages may still arrive, so each later pass is refused, and the communicator is never freed. All
-  /// ranks must make a new Communicator, also those on which the pass ended well.
+  /// True if an exception, for example from a progress function, has ended a pass on this rank while messages were in
+  /// flight, or after interrupt(). These messages may still arrive, so each later pass is refused, and the communicator
+  /// is never freed. All ranks must make a new Communicator, also those on which the pass ended well.
   bool is_interrupted() const;
   /// Makes is_interrupted() true on a rank on which the pass ended well.
   void interrupt() const;

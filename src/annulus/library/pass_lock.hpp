@@ -1,4 +1,4 @@
-// The lock by which a process runs one pass at a time.
+// The lock that makes a process run only one pass at a time.
 #pragma once
 
 #include <atomic>
@@ -9,9 +9,9 @@
 
 namespace annulus::library {
 
-/// A lock that each pass and reference() hold. All threads use the same kernels, panels of packed rows, settings of
+/// Each pass, and reference(), holds this lock. All threads use the same kernels, panels of packed rows, settings of
 /// arithmetic and MPI, so a process runs one pass at a time, and a second thread waits. If a progress function starts a
-/// pass, the constructor throws, because the pass would wait for ever.
+/// pass, the constructor throws Error(usage), because the pass would wait for ever.
 class PassLock {
  public:
   explicit PassLock(const char* name) {

@@ -1,4 +1,5 @@
-// A plan is made once and used in many calls. It has the pattern, the strategy, and which rank holds which rows.
+// A plan is made once and used in many calls. It contains the pattern and the strategy, and says which rank holds which
+// rows.
 #pragma once
 
 #include <memory>
@@ -79,7 +80,7 @@ struct Pattern {
   std::vector<Index> documents = {};
   std::optional<double> scale = {};  ///< factor of q.k; none: 1 / sqrt(D)
   bool group_scale = false;          ///< only for grouped: `out` is divided by the number of pairs
-  /// Instead of documents: ranges [begin, end) of the rows that exist, ascending. With no_rows (see query_offset) there
+  /// Instead of documents: ascending ranges [begin, end) of the rows that exist. With no_rows (see query_offset) there
   /// is one range: the keys that exist; then all queries exist.
   std::vector<Interval> ranges = {};
   bool sink = false;  ///< a row that sees a key also sees a key of value 0, whose score is in ForwardTensors::sink
@@ -96,7 +97,7 @@ struct Options {
   std::string partition = "auto";  ///< contiguous, zigzag, block_cyclic, documents
   std::string precision = "auto";  ///< of sums, or of products; values as in the run file
   bool reproducible = false;       ///< same bits for every number of ranks
-  bool gradients = false;          ///< attention_backward() will be called after attention()
+  bool gradients = false;          ///< true if you will call attention_backward() after attention()
   bool entropy = false;            ///< statistics of the probabilities: see Statistics in library/passes.hpp
   bool received = false;
   Index top_keys = 0;
@@ -136,8 +137,9 @@ class Plan {
   /// the first query; they equal rows() if all rows are queries. Throws Error(usage) if there is no such rank.
   Rows rows(int rank) const;
   Rows query_rows(int rank) const;
-  /// Number of (query, key, head) triples kept for a rank's queries, batch entries included. The forward pass
-  /// computes 2 (D + Dv) flops for each triple.
+  /// Number of (query, key, head) triples kept for a rank's queries, batch entries included. The forward pass computes
+  /// 2 (D + Dv) flops for each triple. This function and the next three throw Error(usage) if there is no such rank, or
+  /// with `backward` if the plan was made without gradients.
   double kept(int rank) const;
   /// Bytes that a rank receives and sends in the forward pass, or in the backward pass.
   Index received(int rank, bool backward = false) const;

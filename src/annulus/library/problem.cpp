@@ -10,7 +10,8 @@
 namespace annulus::library {
 namespace {
 
-// We know no model with more key/value heads than this. With fewer heads, it is common that rows are fewer than heads.
+// We know no model with more key/value heads than this. A tensor with at most this many heads is not refused, because
+// it is common that such a tensor has fewer rows than heads.
 constexpr Index most_kv_heads_yet = 256;
 
 constexpr Index most_rows = 1'000'000'000'000;  // limit of a segment, a dilation, a window; as in the run file

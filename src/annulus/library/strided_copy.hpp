@@ -5,8 +5,8 @@
 
 namespace annulus::library {
 
-/// to(b, row, head, d) = from(b, row, head, d). Extents and types are equal, and the tensors do not overlap. Returns
-/// when the copy is complete.
+/// Sets to(b, row, head, d) = from(b, row, head, d). Both tensors must have the same extents and type, and not overlap.
+/// Returns when the copy is complete.
 void copy(const Tensor& from, const Tensor& to);
 
 /// True if the tensor's numbers are contiguous, the last extent fastest.

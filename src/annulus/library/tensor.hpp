@@ -24,7 +24,7 @@ struct Tensor {
   DType type = DType::float32;
   std::array<Index, 4> extents{};
   std::array<Index, 4> strides{};
-  std::string label = {};  ///< the caller's name for it, for messages; may be empty
+  std::string label = {};  ///< the caller's name for the tensor, for messages; may be empty
 };
 
 /// Describes a tensor whose numbers are contiguous, the last extent fastest.

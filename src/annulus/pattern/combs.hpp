@@ -59,8 +59,8 @@ class PairCombs {
   /// The offsets that heads use, ascending; for a window only offset 0, because all its offsets have the same heads.
   const std::vector<UsedOffset>& offsets() const { return offsets_; }
 
-  /// Calls visit(used, i) for each used offset of the segment that has a row in `rows`, by ascending offset. `used` is
-  /// offsets()[i]. But for a window i is always 0, and `used` has the visited offset.
+  /// Calls visit(used, i) for each used offset of the segment that has a row in `rows`, by ascending offset. With
+  /// segments, `used` is offsets()[i]. With a window, i is always 0, and `used.offset` is the visited offset.
   /// Worked example: dilation 8, segment 0 ... 99, rows 14 15 16: offsets 0, 6, 7.
   template <class Visit>
   void visit(Interval segment, Interval rows, Visit&& visit) const {

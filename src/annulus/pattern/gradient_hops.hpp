@@ -3,8 +3,8 @@
 //
 // A rank that has received rows computes what its queries add to the gradients of these rows, in a block with the same
 // layout as the received rows. In the step after, the block's sums go back to the rows' owner, or forward to the next
-// rank, which adds them to its own sums (OrderedRoute: adds its own terms to them). In the end the owner's sum has
-// every rank's terms exactly once. The order of the additions depends only on the plan.
+// rank, which adds them to its own sums. (With OrderedRoute the next rank adds its own terms to them instead.) In
+// the end the owner's sum has every rank's terms exactly once. The order of the additions depends only on the plan.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@
 
 namespace annulus::pattern {
 
-/// The messages for the gradients of the rows that hop d (the hop at distance d) brought. PackedRows without rows mean
-/// no message.
+/// The messages for the gradients of the rows that hop d (the hop at distance d) brought. If PackedRows are empty, no
+/// message is sent.
 struct GradientHop {
   int next = 0;                ///< the rank that gets `send_forward`
   int owner = 0;               ///< the rank that owns the rows; it gets `send_back`
@@ -23,7 +23,8 @@ struct GradientHop {
   int reader_of_own_rows = 0;  ///< the rank that read this rank's rows at hop d; it sends `receive_back`
   /// Sums for the rows that hop d + 1 brings to `next`. They leave this rank's block before `send_back` is collected.
   PackedRows send_forward;
-  /// To `owner`: the other sums. A range is sent whole, with 0 for rows that went forward (OrderedRoute omits them).
+  /// All other sums, for `owner`. A range is sent whole, with zeros for rows that went forward (OrderedRoute leaves
+  /// these rows out).
   PackedRows send_back;
   PackedRows receive_forward;  ///< sums for the rows that hop d + 1 brings here
   PackedRows receive_back;     ///< sums for this rank's own rows

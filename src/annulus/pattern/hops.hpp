@@ -17,7 +17,8 @@ struct Hop {
   bool send_own = true;  ///< true: `send` is from own rows; false: from the rows that the hop before brought
 };
 
-/// Says which rows a rank receives at distance d = 1, 2, ..., and from which rank. If `direction` is -1, read + for -.
+/// Says which rows a rank receives at distance d = 1, 2, ..., and from which rank. If `direction` is -1, rank + 1 and
+/// rank + d take the place of rank - 1 and rank - d.
 ///   neighbours  from rank - 1: the rows of rank - d that this rank or a rank farther from their owner reads. So a row
 ///               is carried to distance d from its owner only if a rank at one of the distances d, d + 1, ..., `reach`
 ///               reads the row

@@ -31,8 +31,9 @@ struct Layout {
   Interval pairs{0, every_pair};   ///< pairs of the pattern to work on; the others count as if they picked no row
   Index granule = 1;               ///< comb rows added in one operation; rows are cut only where a CutGrid allows
   Interval queries{0, every_row};  ///< rows that are queries; the others are only keys
-  Interval keys{0, every_row};     ///< rows that are keys: all rows, or fewer in dense attention of one document that
-                                   ///< is not causal and whose queries have no row numbers
+  /// Rows that are keys. They may be fewer than all rows only if attention is dense and not causal, there is one
+  /// document, and queries have no row numbers.
+  Interval keys{0, every_row};
 
   /// Number of query heads that read one key/value head.
   Index group() const { return heads / kv_heads; }
@@ -46,8 +47,8 @@ struct Layout {
 /// Worked example: causal, left 2, r = 3: rows [6, 16) see keys in [6, 10); row 15 sees key 9.
 Interval viewers_of(const Pair& pair, const Layout& layout, Interval document, Interval rows);
 
-/// Calls visit(kv, served) for every K/V head of the share that some of `heads` read. `served` are those of `heads`
-/// that read head `kv`. visit() gets head numbers of the share, `heads` has those of the whole problem.
+/// Calls visit(kv, served) for every K/V head of the share that some of `heads` read. `served` are the members of
+/// `heads` that read head `kv`. visit() gets head numbers of the share; `heads` has head numbers of the whole problem.
 template <class Visit>
 void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit) {
   const Index group = layout.group(), first_head = layout.query_heads().begin, first_kv = layout.key_heads().begin;
@@ -69,7 +70,7 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 ///
 /// `part` selects some of the keys that a row sees: Band::upto the keys up to the row itself, Band::after the keys
 /// after it (none if causal). Throws Error if queries or keys are cut inside a granule of the layout. But the end of a
-/// granule may be missing if the missing queries see no key of the list, or if no query in it sees the missing keys.
+/// granule may be missing if the missing queries see no key of the list, or no query of the list sees the missing keys.
 ///
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}

@@ -93,8 +93,8 @@ struct HeadSet {
   bool operator==(const HeadSet&) const = default;
 };
 
-/// Returns those of `heads` query heads that use offset `offset` (0 <= offset < dilation) in pair `pair`. In a window,
-/// all of the pair's heads use every offset.
+/// Returns which of a problem's `heads` query heads use offset `offset` (0 <= offset < dilation) in pair `pair`. In a
+/// window, all of the pair's heads use every offset.
 /// Worked example: H = 4, r = 2, longnet: offset 0 -> heads 0, 1; offset 1 -> heads 2, 3. paper: 0 -> 0, 2; 1 -> 1, 3.
 HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index heads);
 
@@ -105,8 +105,8 @@ HeadSet intersect(HeadSet set, core::Interval range);
 core::Interval heads_read(core::Interval query, Index group);
 
 /// Returns the pattern with queries and keys exchanged: in the result, row p sees row x if x sees p in `pattern`. The
-/// result is not causal. In windows, left = 0 replaces the causal mask. Segments and `viewers` have no such limit, so
-/// there row p also sees earlier rows x, which do not see p in `pattern`.
+/// result has no causal mask. If `pattern` has one, left = 0 replaces it in windows. Nothing replaces it in segments
+/// and for `viewers`: there row p also sees earlier rows x, which do not see p in `pattern`.
 Pattern mirrored(Pattern pattern);
 
 /// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Documents may have zero length. Some documents
@@ -127,7 +127,7 @@ Documents documents_at(const std::vector<core::Interval>& ranges, Index sequence
 std::vector<core::Interval> in_gaps(const Documents& documents, core::Interval rows);
 /// Returns how many rows of these ascending, disjoint intervals lie in gaps.
 Index count_in_gaps(const Documents& documents, const std::vector<core::Interval>& rows);
-/// Returns the rows of all documents, ascending, without the first `skipped` rows of each.
+/// Returns the rows of all documents that are no gaps, ascending, without the first `skipped` rows of each.
 std::vector<core::Interval> rows_without_first(const Documents& documents, Index skipped);
 
 }  // namespace annulus::pattern

@@ -75,7 +75,7 @@ class PairReader {
     }
   }
 
-  /// Finds the pieces once for all heads, because all combs of a window have the same heads.
+  /// Finds the pieces only once, because all heads of a window read the same pieces.
   void append_window(Interval document, OwnerInterval& owned) {
     if (combs_.offsets().empty()) return;
     std::vector<StridedRange> pieces;
@@ -114,7 +114,7 @@ class PairReader {
 
   const Layout& layout_;
   const Pair pair_;
-  const std::vector<std::vector<Index>>* classes_;  // [used offset] classes of heads; null: each head for itself
+  const std::vector<std::vector<Index>>* classes_;  // [used offset] classes of heads; null: no classes
   const PairCombs combs_;
   std::vector<Interval> window_;  // of the current comb
   std::vector<Index> last_rows_;  // [i]: last_row_held() of offset i in the segment seen_

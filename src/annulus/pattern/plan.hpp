@@ -21,8 +21,8 @@ HeadClasses head_classes(const Layout& layout);
 /// only a segment that crosses the end of an interval can hold rows of two ranks. A piece is the rows of one comb in
 /// one interval of the owner. A piece of a segment's comb is read as a whole (if causal, only if it is before some
 /// query of the consumer). A window's comb is read as far as queries see it, extended to whole granules: `left` comb
-/// rows before every interval of the consumer and `right` comb rows after it. If `classes` is given, the result has an
-/// entry for each class in place of each head.
+/// rows before every interval of the consumer, `right` comb rows after it, and the rows of Window::first. If `classes`
+/// is given, the result has an entry for each class instead of each head.
 PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer,
                      const HeadClasses* classes = nullptr);
 

@@ -42,8 +42,8 @@ struct HashKey {
 /// see rows of the interval, if some of these viewers lie outside the interval.
 using Crossings = std::vector<std::vector<std::vector<Interval>>>;
 
-/// `owners` has the rows that are read, `readers` the rows that the reading ranks compute with. A rank's rows in
-/// `readers` are some of its rows in `owners`, or come after the rows of all owners. Arguments are not copied.
+/// `owners` has the rows that are read, `readers` the rows that the reading ranks compute with. No rank's rows in
+/// `readers` are rows of another rank in `owners`. Arguments are not copied.
 class Readers {
  public:
   Readers(const Layout& layout, const Partition& owners, const Partition& readers, Runs kind);
@@ -97,7 +97,7 @@ class Readers {
   Interval pairs_;
   Index ranks_;
   std::vector<Location> locations_;  // all intervals of the readers, ascending
-  std::vector<Index> idle_cuts_;     // ranks at which a series of ranks without rows begins or ends
+  std::vector<Index> idle_cuts_;     // ranks at which ranks without rows begin or end
   std::vector<Location> turns_;      // pieces of documents for which is_passed() is false, ascending
   Interval held_;                    // from the readers' first row to their last one; they hold all rows between
   Index widen_ = 1;                  // how many neighbouring ranks together hold rows of every offset

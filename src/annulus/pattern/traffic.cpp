@@ -15,14 +15,14 @@ using core::wrap;
 
 constexpr std::size_t affordable_kinds = 2000;  // kinds of owners to evaluate one by one; each takes about 0.1 ms
 
-/// Counts of the sums for an owner's rows that leave the ranks of a run. The last rank is the one that rows reach last.
+/// Counts the sums for one owner's rows that the ranks of a run send. The last rank is the rank that rows reach last.
 struct Leaving {
   Index inside = 0;   ///< rows whose sums each rank but the last passes on to the next rank of the run
   Index forward = 0;  ///< rows whose sums the last rank passes on to the next run
   Index back = 0;     ///< rows whose sums the last rank sends to the owner
 };
 
-/// Numbers of rows that each rank of a run receives from one owner, and of their sums that leave the rank.
+/// How many rows of one owner each rank of a run receives, and how many sums for these rows it sends.
 struct Sizes {
   Index direct = 0;
   Index ring = 0;

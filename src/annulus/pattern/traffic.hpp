@@ -24,8 +24,8 @@ struct Traffic {
 ///   exact      the numbers that the hops of all ranks have
 ///   estimate   intervals have fewer rows than a dilation, so that not every rank reads every offset; or there are too
 ///              many kinds of owners, so that owners that differ little are counted as equal
-///   bound      ranks hold too many intervals to visit; the counts are those of the dense exchange, which moves the
-///              most rows
+///   bound      ranks hold too many intervals to visit, so the traffic of the dense exchange is counted, which moves
+///              the most rows
 enum class Accuracy { exact, estimate, bound };
 
 struct TrafficCounts {

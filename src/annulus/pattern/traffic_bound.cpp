@@ -25,7 +25,7 @@ Index intervals_of_segment(const Layout& layout, const Partition& partition) {
   return most;
 }
 
-/// False if the interval holds only whole documents, because other ranks then read none of its rows.
+/// Returns false if the interval holds only whole documents: then no other rank reads its rows.
 bool is_shared(const Documents& documents, const Interval& rows) {
   return !std::binary_search(documents.begin(), documents.end(), rows.begin) ||
          !std::binary_search(documents.begin(), documents.end(), rows.end);

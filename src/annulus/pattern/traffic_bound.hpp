@@ -1,4 +1,5 @@
-// Says whether traffic can be counted in seconds, and counts the most that can travel, for the case that it cannot.
+// Says whether traffic can be counted within seconds. For the case that it cannot, counts the traffic of the
+// dense exchange.
 #pragma once
 
 #include "annulus/pattern/traffic.hpp"

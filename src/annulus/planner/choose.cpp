@@ -96,7 +96,7 @@ void add_cost(Candidate& candidate, const Problem& problem, const pattern::Parti
   candidate.cost = sum_of(*candidate.cost, *candidate.backward);
 }
 
-/// As predict() in the header; takes the problem's counts from `known`, or adds them there.
+/// The same as predict() in the header, but takes the problem's counts from `known`, or adds them there.
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine, SliceCounts& known) {
   Problem cut = problem;
@@ -123,7 +123,7 @@ double least_bytes(const Candidate& candidate, const Problem& problem, std::opti
   return predict(*candidate.strategy, slice, partition, machine, known)->memory_bytes;
 }
 
-/// Takes the candidate that needs the least memory, of those whose windows fit.
+/// Takes the candidate that needs the least memory among the candidates whose windows fit.
 void take_smallest(Choice& choice, const Problem& problem, std::optional<int> ranks, const core::Machine& machine) {
   const std::vector<Candidate>& all = choice.candidates;
   std::map<std::optional<PartitionKind>, SliceCounts> known;
@@ -141,7 +141,7 @@ void take_smallest(Choice& choice, const Problem& problem, std::optional<int> ra
 }
 
 /// Makes the choice of `auto`: the cheapest() candidate that fits at once; if none fits at once, the cheapest() that
-/// fits in slices; if none fits in slices, either, take_smallest(). `in_slices_on`: as `ranks` of least_bytes().
+/// fits in slices; otherwise the candidate of take_smallest(). `in_slices_on`: `ranks` of least_bytes().
 void decide(Choice& choice, const Problem& problem, const core::Machine& machine, std::optional<int> in_slices_on) {
   for (const FittingCost fitting : {at_once, in_slices}) {
     if (const auto found = cheapest(choice.candidates, problem, machine, fitting)) {

@@ -10,7 +10,7 @@
 namespace annulus::planner {
 
 /// The cost of a problem that is cut into slices (strategies/slices.hpp), which are computed one after another. Times,
-/// bytes and messages are those of all slices together; memory is that of the largest slice.
+/// bytes and messages are added up over all slices; memory is the memory of the largest slice.
 struct SlicedCost {
   strategies::SliceSize size;
   Index slices = 1;
@@ -21,7 +21,7 @@ struct SlicedCost {
 struct Candidate {
   const Strategy* strategy = nullptr;
   std::optional<pattern::PartitionKind> partition;  ///< empty if the strategy has a partition of its own
-  std::optional<Cost> cost;                         ///< of both passes if the problem asks for gradients
+  std::optional<Cost> cost;                         ///< of all passes that the problem asks for
   std::optional<Cost> backward;                     ///< the part of `cost` that belongs to the backward pass
   std::optional<SlicedCost> sliced{};               ///< set if the candidate fits only in slices
   std::optional<double> least_bytes{};              ///< memory of its smallest slices, if it was counted exactly
@@ -48,15 +48,15 @@ std::string name_of(const Candidate& candidate);
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
 
 /// Predicts the cost of a strategy with a partition that this strategy has made; empty if no cost can be predicted.
-/// Counts both passes if the problem asks for gradients.
+/// Counts all passes that the problem asks for.
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine);
 
 /// Chooses the fastest candidate that fits into the machine's memory per rank at once. If none fits at once, chooses
 /// the fastest that fits in slices; if none fits in slices, either, the one that needs the least memory. Candidates
 /// that are at most 5 % slower than the fastest count as equally fast; of these, the one that moves the fewest bytes is
-/// chosen. `in_slices_on`: the number of ranks if the caller can compute in slices; the memory that a candidate needs
-/// is then that of its smallest slices.
+/// chosen. `in_slices_on`: the number of ranks if the caller can compute in slices; a candidate then needs only the
+/// memory of its smallest slices.
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine,
                     std::optional<int> in_slices_on = {});
 
@@ -66,8 +66,8 @@ using SliceCounts = std::map<Index, Counted>;
 
 /// Finds the cut into the fewest slices that fit and, for a reproducible problem, keep the bits of results. Empty if
 /// the candidate fits into memory at once or has no cost, or if there are no such slices. `exact`: counts memory as
-/// slice_memory() does, which takes longer; otherwise by the closed forms, which are upper bounds. `known`: counts of
-/// slices with the candidate's partition; new ones are added.
+/// slice_memory() does, which takes longer; otherwise by the closed forms for slice 0, which are upper bounds for this
+/// slice. `known`: counts of slices with the candidate's partition; new counts are added.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine, SliceCounts& known, bool exact = false);
 

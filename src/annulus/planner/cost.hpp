@@ -30,11 +30,12 @@ struct Cost {
   pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
-/// Returns the cost of both passes: times and bytes are added, memory is that of the pass that needs more.
+/// Returns the cost of both passes: times and bytes are added, memory is the larger of the two.
 Cost sum_of(const Cost& forward, const Cost& backward);
-/// Returns the cost of several equal runs, one after another: times and bytes are those of all runs, memory is of one.
+/// Returns the cost of `times` equal runs, one after another: times and bytes are multiplied, memory is not.
 Cost repeated(Cost cost, Index times);
 
+/// Predicts the cost of one pass from what every rank does in it (rank_counts_of()).
 Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Problem& problem,
              const core::Machine& machine);
 

@@ -20,7 +20,7 @@ using strategies::Strategy;
 
 enum class Pass { forward, backward };
 
-/// Work of a backward pass divided by that of a forward pass.
+/// Work of a backward pass divided by the work of a forward pass.
 inline constexpr double backward_work_factor = core::backward_flops(1, 1) / core::forward_flops(1, 1);
 
 /// Counts for every rank ([rank] in vectors). Triples, rows and bytes count all batch entries.

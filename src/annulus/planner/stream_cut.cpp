@@ -44,8 +44,8 @@ bool is_short(const Problem& problem, Index block_rows, int ranks, const core::M
          longest_unit(problem, block_rows, machine) <= most_unit_seconds;
 }
 
-/// For the cost of a cut, we count for at most this many pairs of blocks what one reads from the other. This takes
-/// about a second.
+/// To predict the cost of a cut into at most most_blocks blocks, we count for at most this many pairs of blocks what
+/// one block reads from the other. This takes about a second.
 constexpr Index most_lookups = Index(1) << 17;
 
 }  // namespace

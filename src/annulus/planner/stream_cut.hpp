@@ -13,7 +13,7 @@ namespace annulus::planner {
 inline constexpr double most_unit_seconds = 5;
 
 struct StreamCut {
-  Index block_rows = 0;  ///< rows of every block except the last one
+  Index block_rows = 0;  ///< rows of every block but the last, before ends of blocks move to cuts (Problem::grid())
   Index blocks = 0;
   Index units = 0;             ///< in each phase (block_passes.hpp)
   double memory_bytes = 0;     ///< of the largest unit
@@ -23,7 +23,7 @@ struct StreamCut {
   double bytes_written = 0;
 };
 
-/// Returns why `stream` cannot compute a problem; empty if it can.
+/// Returns why `stream` cannot make a problem's statistics; empty if it can. The caller checks the rest of the problem.
 std::string why_no_stream(const strategies::Problem& problem);
 
 /// Returns the cost of a unit. For phase 1 of a sequence of more than 2^28 rows we do not count the query rows that see
@@ -35,11 +35,12 @@ strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const stra
 /// Returns the costs of a cut into blocks of `block_rows` rows. `dlse`: the input has gradients of the LSE.
 StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_rows, const core::Machine& machine);
 
-/// Chooses the largest blocks whose units fit into a rank's memory and take at most most_unit_seconds, and which give
-/// every rank several units. If there are several blocks, their number of rows is a power of two, so that most segments
-/// lie inside one block; if cuts are allowed only at certain rows, it is a power of two times these rows' distance.
-/// Blocks are smaller than the kernel needs for full speed only if memory requires it. If no cut fits, the result is
-/// the cut into the smallest blocks. If Problem::block_size is set, blocks have that size.
+/// Chooses the largest blocks whose units fit into a rank's memory and take at most most_unit_seconds. If there are
+/// several ranks, blocks must also give each rank several units. Blocks are smaller than the kernel needs for full
+/// speed only if memory requires it. If no cut fits, the result is the cut into the smallest blocks. If there are
+/// several blocks, their number of rows is a power of two, so that most segments lie inside one block; if cuts are
+/// allowed only at certain rows, it is a power of two times these rows' distance. If Problem::block_size is set, blocks
+/// have that size.
 StreamCut choose_stream_cut(const strategies::Problem& problem, bool dlse, int ranks, const core::Machine& machine);
 
 /// Returns the cost of a cut for `ranks` ranks, each of which computes unit after unit.

@@ -29,7 +29,7 @@ struct Pass {
 /// may be waiting for its messages; a job of one rank throws the exception again.
 Pass run_pass(const comm::Communicator& comm, const std::string& name, const std::function<core::LayerMetrics()>& work);
 
-/// Findings about the log-sum-exps of a unit, of a rank, or of all rows.
+/// What was found in the log-sum-exps of a unit, of a rank, or of all rows.
 struct LseFindings {
   Index rows = 0;      ///< number of (batch, row, head) triples of queries
   Index keyless = 0;   ///< how many of `rows` see no key: lse = -inf

@@ -16,7 +16,7 @@ namespace {
 constexpr double quiet_seconds = 1;                                           // shorter work shows no progress
 constexpr double terminal_seconds = 0.2, log_seconds = 10, log_share = 0.02;  // see progress.hpp
 constexpr int bar_width = 24;
-constexpr double least_share = 1e-3;  // rate and time left are shown only after this launch has done this share
+constexpr double least_share = 1e-3;  // before this launch has done this share, no rate and no time left are shown
 
 /// Width of the terminal in characters. The terminal wraps a longer line, which can then not be redrawn in place.
 std::size_t columns() {

@@ -83,7 +83,7 @@ TraceFile::TraceFile(const std::string& file, bool overwrite, const comm::Commun
 void TraceFile::finish(const std::vector<std::pair<std::string, std::string>>& about) {
   timeline_->stop();
   const comm::ClockOffset last = comm::compare_clocks(comm_);
-  // Time 0 of the trace is when the first rank compared its clock, just before that rank began to record.
+  // Time 0 of the trace is the earliest moment at which a rank compared its clock, just before it began to record.
   const double begin = -comm_.max(-comm::to_root_clock(first_, last, first_.at));
   const std::function<double(double)> time = [&](double t) { return comm::to_root_clock(first_, last, t) - begin; };
   RankEvents events(comm_.rank(), time);

@@ -29,7 +29,7 @@ class TraceFile {
  private:
   const comm::Communicator& comm_;
   std::optional<store::AtomicFile> file_;   // exists on rank 0
-  comm::ClockOffset first_;                 // this rank's clock against that of rank 0, when the recording begins
+  comm::ClockOffset first_;                 // this rank's clock compared with rank 0's, when recording begins
   std::optional<core::Timeline> timeline_;  // starts at the end of the constructor
 };
 

@@ -40,7 +40,7 @@ BenchFile bench_file_of(RunFileTree tree);
 /// Every combination of swept values that no condition skips. The last axis changes fastest.
 std::vector<BenchCase> cases_of(const BenchSettings& settings);
 
-/// The lines in which two identities differ, as "key: a -> b": `made` has a, `asked` has b. Empty if they are equal.
+/// One line "key: a -> b" for each key in which two identities differ: `made` has the value a, `asked` has b.
 std::vector<std::string> identity_differences(const std::string& made, const std::string& asked);
 
 }  // namespace annulus::runfile

@@ -25,14 +25,15 @@ struct KeyValue {
   const YamlNode& node;
   std::string_view name;
   const std::string& folder;
-  std::string words{};  ///< what refuse() says is expected, too: "auto, "
+  std::string words{};  ///< other words that refuse() names as expected: "auto, "
 
   /// True if the value is this word, plain or quoted.
   bool is_word(std::string_view word) const;
   /// Throws Error(usage) with the location, the key, the value and what is expected.
   [[noreturn]] void refuse(const std::string& expected) const;
-  /// For a value that is not `word`, which is also allowed: returns the value, whose refuse() then names `word`, too.
-  /// Throws Error(usage) if only the case of letters differs (None, AUTO), because a path could have this name.
+  /// Call it if the key also allows `word`, and this value is not `word`. Returns this value, with a refuse() that
+  /// names `word`, too. Throws Error(usage) if the value differs from `word` only by capital letters (None, AUTO),
+  /// because it could otherwise be taken for a path.
   KeyValue or_word(const std::string& word) const;
   /// The entries of a list, which must have at least one entry. Throws Error(usage).
   const std::vector<YamlNode>& list() const;

@@ -17,14 +17,14 @@ namespace annulus::runfile {
 /// The table of all keys of the run file, in the order of resolved_text(). Keys of one section are neighbours.
 const std::vector<Key<Settings>>& run_file_keys();
 
-/// Settings, and the location of each key that was written.
+/// Settings, and the location of each key that the user wrote.
 struct RunFile {
   Settings settings;
   std::string name;  ///< the file's name as the user wrote it
   Locations locations;
 
-  /// Returns the text before an error about `key` ("distribution.strategy"): the location of the key. If the file lacks
-  /// the key, the location of the innermost section around it; without such a section, that of the file's first key.
+  /// Returns the location that begins an error about `key` ("distribution.strategy"): of the key or, if the file lacks
+  /// it, of the innermost section around it that the file has; without such a section, of the file's first key.
   std::string where(std::string_view key) const;
 };
 

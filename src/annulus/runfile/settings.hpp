@@ -26,8 +26,8 @@ using core::Index;
 /// input.generate, and the options of `annulus generate`: tensors that are made from a seed. Each number depends only
 /// on the seed, on the tensor that it belongs to, and on its index in the whole tensor.
 struct GenerateSettings {
-  /// An extent of 0 is not given. The user must give sequence and heads; complete() sets kv_heads and the values' head
-  /// size.
+  /// 0 means that an extent is not given. The user must give sequence and heads; complete() sets kv_heads and the head
+  /// size of values.
   core::Shape shape{1, 0, 0, 0, 64};
   core::DType type = core::DType::float32;
   std::uint64_t seed = 1;
@@ -35,7 +35,7 @@ struct GenerateSettings {
   std::optional<Index> value_dim{};  ///< numbers of a head of v and dout; empty: head_dim
 
   Index query_rows() const { return queries.value_or(shape.sequence); }
-  /// Sets those extents in `shape` that are not given.
+  /// Sets the extents of `shape` that are not given.
   void complete() {
     if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
     shape.set_value_dim(value_dim.value_or(shape.head_dim));
@@ -144,7 +144,7 @@ constexpr std::string_view name_of(Statistic statistic) {
 }
 
 struct OutputSettings {
-  /// The value of `file` if no file is written. No path is equal to it, because paths in settings are absolute.
+  /// The value of `file` if no file is written. It differs from every path, because paths in settings are absolute.
   static constexpr const char* no_file = "none";
   bool writes_file() const { return file != no_file; }
   bool has(Statistic one) const { return std::find(statistics.begin(), statistics.end(), one) != statistics.end(); }
@@ -156,7 +156,7 @@ struct OutputSettings {
   Index top_keys = 8;                 ///< number of keys that `top` lists for each query
   std::optional<std::string> report;  ///< absolute path of the JSON report
   std::optional<std::string> trace;   ///< absolute path of the JSON file with trace events
-  std::optional<Index> alignment;     ///< bytes; large datasets start at multiples of it; empty: auto
+  std::optional<Index> alignment;     ///< bytes; large datasets start at multiples of this number; empty: auto
   comm::FileHints hints;              ///< MPI-IO makes the file with these hints
 };
 

@@ -50,8 +50,8 @@ inline constexpr const char* threads_word = "threads";
 /// Limit for the number of cases of a sweep; a sweep with more cases is probably a mistake.
 inline constexpr Index most_cases = 100'000;
 
-/// Refuses words that are not keys of a run file, keys that a sweep may not vary (those of bench, output and train) or
-/// that are given twice, too many cases, and conditions with a key or value that no case has. Throws Error(usage).
+/// Throws Error(usage) for a word that is not a key of a run file, for a key that a sweep may not vary (in bench,
+/// output or train) or that is given twice, for too many cases, and for a condition whose key or value no case has.
 void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCondition>& skip);
 
 /// The node as YAML in one line.

@@ -7,8 +7,8 @@
 namespace annulus::runfile {
 
 /// Returns the path without "." and "..". As in the operating system, "link/../a.h5" is beside the folder to which the
-/// link leads. If no ".." leads through a link, all links keep their names. So a file has one name in journals, with
-/// "jobs/.." in its path or without.
+/// link leads. If no ".." leads through a link, all links keep their names. So journals have only one name for a file,
+/// whether its path contains "jobs/.." or not.
 std::filesystem::path without_dots(const std::filesystem::path& path);
 
 /// Follows symbolic links to their target, even if the target does not exist. Returns a path in which neither the file
@@ -17,8 +17,8 @@ std::filesystem::path without_dots(const std::filesystem::path& path);
 std::string follow_links(const std::string& file);
 
 /// Reads a text file of at most 16 MiB; not collective. `expected` says what the file should be: "a run file (YAML)".
-/// Throws Error(usage) if the file cannot be read, is too large, is a folder, or is not text. Users easily give an HDF5
-/// file instead of the run file that names it. For an HDF5 file, the message ends with `instead_of_hdf5`.
+/// Throws Error(usage) if the file cannot be read, is too large, is a folder, or is not text. For an HDF5 file, which
+/// users easily give instead of the run file that names it, the message ends with `instead_of_hdf5`.
 std::string read_text_file(const std::string& path, const std::string& expected,
                            const std::string& instead_of_hdf5 = "");
 

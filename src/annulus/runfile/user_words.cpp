@@ -20,7 +20,7 @@ std::string_view without_sign(std::string_view text) {
   return text;
 }
 
-/// C and YAML 1.1 read 010 as 8 and 0x10 as 16. Other programs read 10 and 0. So we cannot know what the user meant.
+/// C and YAML 1.1 read 010 as 8, and 0x10 as 16. Other programs read 10, and 0. So we cannot know what the user meant.
 bool looks_octal_or_hexadecimal(std::string_view digits) {
   return digits.size() > 1 && digits[0] == '0' && digits[1] != '.' && digits[1] != 'e' && digits[1] != 'E';
 }

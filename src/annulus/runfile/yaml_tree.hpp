@@ -1,5 +1,6 @@
 // Parses YAML text into a plain tree in which every node has its location. YAML allows more than a run file should
-// have. Refuses: duplicate keys, several documents, merge keys, tags, keys that are not words, and too many aliases.
+// have. parse_yaml() refuses duplicate keys, several documents, merge keys, tags, keys that are not words, and too many
+// aliases.
 #pragma once
 
 #include <string>

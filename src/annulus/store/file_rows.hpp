@@ -57,12 +57,12 @@ void read_rows(const RowOrigin& from, const std::vector<core::RowPiece>& pieces,
 class FileRows final : public core::RowSource {
  public:
   FileRows();
-  /// Waits until the thread has finished its present read of at most 64 MiB. Drops the reads that have not begun.
+  /// Waits until the thread has finished its present Read (see below). Drops the reads that have not begun.
   ~FileRows() override;
 
   /// Sets where a tensor's rows are. Do not call it while these rows are read.
   void put(core::StoredTensor tensor, RowOrigin origin);
-  /// Closes all files. Do not call it while rows are read.
+  /// Forgets all tensors, which closes their files. Do not call it while rows are read.
   void forget() { origins_.clear(); }
 
   Ticket start(core::StoredTensor tensor, std::vector<core::RowPiece> pieces) override;

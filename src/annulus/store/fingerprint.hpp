@@ -28,9 +28,9 @@ struct HeldRows {
 /// attacker. No row may be on two ranks. Collective.
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
-/// Returns the size of a file and a fingerprint of 64 pieces of it, 4 KiB each: "12288 bytes, fingerprint 00c3...". Two
-/// files of the same size that differ only outside these pieces get the same text. Throws Error(failure) if the file
-/// cannot be read. Not collective.
+/// Returns the size of a file and a fingerprint of 64 of its pieces, 4 KiB each: "12288 bytes, fingerprint 00c3...".
+/// Two files of the same size that differ only outside these pieces get the same text. Throws Error(failure) if the
+/// file cannot be read. Not collective.
 std::string sample_of(const std::string& file);
 
 /// The fingerprint of a list of numbers. Not collective.

@@ -29,12 +29,12 @@ struct Spacing {
   core::Index numbers = 0, apart = 0;
 };
 
-/// Finds one of `count` numbers that equals a missing value rounded to `type`; empty if there is none.
+/// Finds one of `count` numbers that equals a missing value when that is rounded to `type`; empty if there is none.
 std::optional<NonFinite> find_missing(const void* numbers, core::DType type, core::Index count,
                                       const MissingValues& missing);
 
 /// Finds the first NaN or infinity among `count` numbers of a storage type. If there is none, returns the result of
-/// find_missing(). With `spacing`, it does this for the first `numbers` of each `apart` numbers in turn.
+/// find_missing(). With `spacing`, it searches the first `numbers` of each `apart` numbers in turn.
 std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, core::Index count,
                                          const MissingValues& missing = {}, const Spacing& spacing = {});
 

@@ -47,12 +47,12 @@ class InputFile {
   /// Reads this rank's rows (ascending disjoint intervals, possibly none) of several datasets, in the dataset's type.
   /// Collective: every rank names the same datasets. Throws the same Error(failure) on every rank if a number is NaN,
   /// infinite or stands for a missing one, or if the file has changed since it was checked. The message names the
-  /// dataset, the value and its index in the file. If several are NaN or infinite, it names the one with the lowest
-  /// [b, s, h, d].
+  /// dataset, the value and its index in the file. If several numbers are NaN or infinite, it names the one with the
+  /// lowest [b, s, h, d].
   void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
             const comm::Communicator& comm) const;
 
-  /// The file as it was checked. Whenever the file is opened later, it is compared with this.
+  /// The file as it was checked. Whenever the file is opened later, it must still be as described here.
   const InspectedFile& inspected() const { return file_; }
 
  private:

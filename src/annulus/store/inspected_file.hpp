@@ -1,5 +1,5 @@
 // The state of a tensor file when it was first checked. A run opens the file again for each group of datasets, perhaps
-// hours later. Another program may have replaced the file by then, so the run compares it with this state each time.
+// hours later. Another program may have changed the file by then, so the run compares it with this state each time.
 #pragma once
 
 #include <map>

@@ -11,7 +11,7 @@
 //   check PHASE UNIT TEXT  the checksums of what the unit has written (unit_checks.hpp)
 //   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is everything
 //                          else that later launches must know about the unit
-//   again PHASE UNIT       the unit's numbers have changed on disk: it and all units of later phases are not finished
+//   again PHASE UNIT       the unit's numbers have changed on disk: this unit and those of later phases are unfinished
 //   stop LAUNCH            the processes of this launch must begin no more units
 //   record                 from now on, HDF5 may add the record to the part file
 //
@@ -64,7 +64,7 @@ class Journal {
   bool has_locks() const { return locks_; }         ///< true if the file system supports locks
   bool is_recording() const { return recording_; }  ///< true if it has the line record
   /// ABOUT of a living process that works on the output in a launch other than `launch`; empty if there is none. If the
-  /// file system has no locks, the process may be a dead one of another machine: only that machine knows if it lives.
+  /// file system has no locks, a process of another machine counts as living: only that machine knows whether it lives.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
   /// Returns the end of a message that names a worker(): it says what to do if that process is gone. Empty if the file
   /// system has locks.

@@ -30,9 +30,9 @@ struct PartTensor {
 /// adds the record.
 struct PartLayout {
   Index inode = 0;
-  Index bytes = 0;                       ///< size of the layout; scratch tensors come after it
+  Index bytes = 0;                       ///< size of the file as HDF5 has laid it out; scratch tensors come after it
   std::map<std::string, Index> offsets;  ///< position of each tensor in bytes, by name
-  /// HDF5's own bytes (no numbers of datasets), as they were laid out; `begin` is the first one's position in the file.
+  /// HDF5's own bytes (no numbers of datasets), as they were laid out; `begin` is the position of the first byte.
   struct Bytes {
     Index begin = 0;
     std::string bytes;
@@ -46,10 +46,9 @@ struct PartLayout {
 
 class PartFile final : public core::RowSink {
  public:
-  /// Makes a new file at `path`, never through a link. It has space for all numbers, is flushed to disk, and is
-  /// closed. `result`: the file that it will become. If that file exists, users who may not read it may not read the
-  /// new file either. `guard` removes the new file if this process ends early. Call it on one rank. Throws
-  /// Error(failure).
+  /// Makes a new file at `path`, never through a link. It has space for all numbers, is flushed to disk, and is closed.
+  /// `result`: the final file. If that file exists, users who may not read it may not read the new file either. `guard`
+  /// removes the new file if this process ends early. Call it on one rank. Throws Error(failure).
   static PartLayout lay_out(const std::string& path, const OutputTarget& result, const std::vector<PartTensor>& tensors,
                             std::optional<UnfinishedFile>& guard);
 

@@ -30,7 +30,7 @@ std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string
 /// the file is too short, a call fails, or the layout does not allow a number.
 void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// A function that gets `count` bytes that belong at byte `begin` of the file.
+/// A function that gets `count` bytes, which belong at byte `begin` of the file.
 using VisitBytes = std::function<void(Index begin, const std::byte* bytes, Index count)>;
 /// Calls `visit` with the bytes of the pieces, converted to the file's type. The bytes of one call are contiguous in
 /// the file. If bytes have to be copied to a buffer first, a call has at most a few MiB. Throws Error(failure) if a

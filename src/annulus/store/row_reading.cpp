@@ -62,14 +62,14 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted)
 }
 
 void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm) {
-  // Text with a line for each dataset: its offset, then attribute and value for each number that means "missing".
+  // The text has a line for each dataset: its offset, then attribute and value of each number that means "missing".
   // After these come the names of the other files, separated by '\0', which no name contains.
   std::istringstream lines(comm::from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
     std::string text;
     std::set<std::string> others;
     for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {
-      const bool may_be_unread = name == input.coordinates && !file.left_out.empty();  // others have no rows
+      const bool may_be_unread = name == input.coordinates && !file.left_out.empty();  // the others have no rows
       if (name) warn_once(add_other_files(open, file.path, *name, others, may_be_unread));
     }
     for (const auto& [name, info] : file.datasets) {

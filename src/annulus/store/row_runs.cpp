@@ -10,7 +10,7 @@
 namespace annulus::store {
 namespace {
 
-/// Joins all runs into one if there are no gaps between them, in the file and in memory, and they need no conversion.
+/// Joins all runs into one if they need no conversion and have no gaps between them, neither in the file nor in memory.
 RowRuns joined(RowRuns runs, const RowLayout& layout) {
   const Index in_file = runs.numbers * layout.number_bytes();
   const Index in_memory = runs.numbers * Index(core::bytes_of(layout.memory));

@@ -14,7 +14,8 @@ namespace annulus::store {
 using core::Index;
 
 /// The numbers that may be read. finite_numbers: no NaN, no infinity, and no number that stands for a missing number.
-/// present_numbers: also NaN and infinity. any_numbers: for results, and for inputs that all ranks check afterwards.
+/// present_numbers: also NaN and infinity. any_numbers: all numbers (see RowLayout::allow()), for results and for
+/// inputs that all ranks check afterwards.
 enum class Wanted { finite_numbers, present_numbers, any_numbers };
 
 /// Says how a tensor is stored in a file, which type it gets in memory, and which of its numbers may be read.
@@ -114,7 +115,7 @@ std::vector<Value> per_axis(const RowLayout& layout, std::vector<Value> four) {
 }
 /// The indices of a number as text, "[b, s, h, d]", in the file's order of axes.
 std::string index_text(const RowLayout& layout, const OneNumber& at);
-/// The same for number `number` of a run, counted in memory.
+/// The same for number `number` of a run; numbers are counted as they lie in memory.
 std::string index_text(const RowLayout& layout, const OneRun& run, Index number);
 
 }  // namespace annulus::store

@@ -11,7 +11,7 @@ namespace {
 
 using core::Interval;
 
-constexpr Index bytes_at_root = Index(1) << 20;      // per rank: rank 0 alone writes datasets with fewer bytes per rank
+constexpr Index bytes_at_root = Index(1) << 20;      // rank 0 alone writes a dataset with fewer bytes per rank
 constexpr Index received_at_once = Index(64) << 20;  // bytes that a rank receives in one round from all others together
 
 /// Consecutive bytes of the file that another rank writes for this rank.
@@ -91,8 +91,7 @@ void append(std::vector<std::byte>& message, Index begin, const std::byte* bytes
   message.insert(message.end(), bytes, bytes + count);
 }
 
-/// Makes the next messages to other ranks. Takes at most `most` bytes in all, from the ends of the stretches that are
-/// left.
+/// Makes the next messages to other ranks. Takes at most `most` bytes in all off the ends of the stretches in `left`.
 comm::ByteMessages next_messages(std::map<int, std::vector<Stretch>>& left, Index most) {
   comm::ByteMessages messages;
   while (most > 0 && !left.empty()) {

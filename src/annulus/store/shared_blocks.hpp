@@ -1,4 +1,4 @@
-// Writes rows of all ranks to one file in such a way that each block of the file is written by only one rank.
+// Writes rows of all ranks to one file. Only one rank writes each block of the file.
 //
 // Several machines may cache the same block of a file without knowing of each other (NFS, FUSE with write-back, BeeGFS,
 // DAOS mounts). A machine that changes some bytes of a block writes back the whole block. This would overwrite what
@@ -25,8 +25,8 @@ namespace annulus::store {
 
 inline constexpr Index shared_block_bytes = Index(64) << 10;
 
-/// A function that returns which rank has a number of the dataset. It must return the same on every rank, and for all
-/// numbers of the dataset, also those that are not written in this call.
+/// A function that returns which rank has a number of the dataset. It must return the same rank wherever it is called,
+/// and know all numbers of the dataset, also those that are not written in this call.
 using RankOf = std::function<int(const OneNumber&)>;
 
 /// Finds the rank that has a row, by bisection.

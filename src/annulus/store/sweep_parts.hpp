@@ -39,7 +39,7 @@ std::string line_of(const CaseRecord& record);
 /// The record in a line; empty if the line holds no record.
 std::optional<CaseRecord> record_of(const std::string& line);
 
-/// The file of one launch. It is made with the first line, so a launch without work leaves no file.
+/// The file of one launch. Writing the first line makes the file, so a launch without work leaves no file.
 class LaunchFile {
  public:
   /// `table`: the path of the table; `identity`: text that says which sweep it is.

@@ -144,8 +144,8 @@ std::optional<core::AxisOrder> announced_order(hid_t file, const runfile::InputS
   return order;
 }
 
-/// Compares k or v with q. All extents must be equal, with three exceptions: k may have another number of rows than q,
-/// but v has that of k; the number of heads must only divide that of q; and v may have another head size.
+/// Compares k or v with q. All extents must be equal, with three exceptions: k may have another number of rows than q
+/// (v must then have as many rows as k); their number of heads must only divide q's; and v may have another head size.
 void check_against_q(const FoundDataset& tensor, const Query& q, const FoundDataset& k) {
   const bool is_k = &tensor == &k;
   check_type(tensor, q.found.type, q.found.where);
@@ -167,8 +167,8 @@ void check_against_q(const FoundDataset& tensor, const Query& q, const FoundData
   }
 }
 
-/// Compares dout with q, but dout's head size with v's. Compares dlse (B, Sq, H) with q: dlse must have q's order of
-/// axes and lse's type.
+/// Checks that dout has q's type and extents, but v's head size, and that dlse (B, Sq, H) has q's order of axes and
+/// lse's type.
 void check_gradients(const FoundDataset& dout, const std::optional<FoundDataset>& dlse, const Query& q,
                      const FoundDataset& v) {
   check_type(dout, q.found.type, q.found.where);

@@ -3,7 +3,7 @@
 //
 // A checksum is a sum with one term for each 8-byte word. A term depends on the word and its position in the file. So
 // it does not matter which rank wrote which rows in which order. A word of zeros adds 0, so a piece may contain rows
-// that do not exist.
+// that were never written.
 //
 // Worked example: "out 77 1 0 128 1 64 0 4" says that the unit has written, with checksum 77, one piece of dataset out:
 // batch entry 0, 64 rows from row 128 on with stride 1, heads [0, 4).

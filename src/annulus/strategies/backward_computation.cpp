@@ -10,7 +10,7 @@ namespace {
 
 using kernels::Gradient;
 
-/// True if results may be written over their sums: always, except where sums in float32 make results in float64.
+/// True if results may be written over their sums: always, except if results are float64 and sums are float32.
 bool results_replace_sums(const Problem& problem) {
   return core::bytes_of(problem.type) <= core::bytes_of(problem.precision);
 }
@@ -61,8 +61,8 @@ void finish_first_row(const Problem& problem, Gradient which, Index heads, const
 }
 
 /// Turns rows of sums into rows of a gradient in `result`, which may be the memory of the sums. If it is, and the types
-/// differ, a result has at most half the bytes of its sum, so the results of rows [0, 2 b) fit where the sums of rows
-/// [0, b) were: when rows [0, b) are done, rows [b, 2 b) can be written together.
+/// differ, a result has at most half the bytes of its sum. So the results of rows [0, 2 b) fit where the sums of rows
+/// [0, b) were. When rows [0, b) are done, rows [b, 2 b) can therefore be written in one call.
 void finish_one(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
                 const core::Buffer& result) {
   const bool moves = sums.data() == result.data() && problem.type != problem.sum_type();

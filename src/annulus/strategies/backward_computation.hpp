@@ -21,8 +21,9 @@ class BackwardComputation final : public SumComputation {
   BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                       const Progress& progress, Wanted wanted = Wanted::all);
 
-  /// Makes tensors.dq and tensors.dkv, or only the wanted one, from their sums. Results go to memory of the caller (for
-  /// dkv: tensors.dk and dv); if there is none, over their sums or, if types forbid it, to new memory.
+  /// Makes tensors.dq and tensors.dkv, or only the wanted one, from their sums. If the caller gave memory for results
+  /// (for dkv: tensors.dk and dv), they go there. Otherwise they overwrite their sums or, if the types forbid this, go
+  /// to new memory.
   void finish(core::HopMetrics& metrics);
   /// Makes tensors.dq, if it is wanted. Returns the sums for the rank's own K/V rows, for finish_keys().
   core::Buffer finish_queries(core::HopMetrics& metrics);
@@ -41,7 +42,7 @@ class BackwardComputation final : public SumComputation {
   core::Buffer dq_;
 };
 
-/// Makes Tensors::dkv of `rows` rows, in the storage type, from the sums of dK and dV: in their memory, if possible.
+/// Makes Tensors::dkv of `rows` rows, in the storage type, from the sums of dK and dV, if possible in the sums' memory.
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
 /// Makes dQ (B, rows, H, D) in the storage type, in `callers` if this is borrowed memory of the right size. `sums` is
@@ -68,8 +69,8 @@ Index sink_sum_bytes(const Problem& problem);
 Index backward_panels(const Problem& problem, Index rows);
 /// Bytes of what backward() reads (q, kv, out, normalizers, dout and dlse), and of lse, which is still in memory.
 Index backward_inputs(const Problem& problem, const RowCounts& rows);
-/// Peak bytes of a backward pass without these inputs: the wanted sums, the kernels' panels, `extra` bytes of buffers
-/// during the computation, and the results at the end.
+/// Peak bytes of a backward pass without the bytes of backward_inputs(): the wanted sums, the kernels' panels, `extra`
+/// bytes of buffers during the computation, and the results at the end.
 Index backward_work(const Problem& problem, const RowCounts& rows, Index extra, Wanted wanted = Wanted::all);
 /// The same if batch entries are worked on in this many blocks (more than one).
 Index backward_work_in_blocks(const Problem& problem, const RowCounts& rows, Index blocks);

@@ -1,4 +1,4 @@
-// The backward loop of all strategies. They differ in how keys come, which sums are made, and where the sums go.
+// The backward loop of all strategies. Strategies differ in how keys come, which sums are made, and where sums go.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"

@@ -67,7 +67,7 @@ double busiest(const Problem& problem, const Partition& partition) {
   return most;
 }
 
-/// Returns the kinds of partition to compare; kinds that usually move fewer rows first (zigzag moves twice as many).
+/// Returns the kinds of partition to compare. Kinds that usually move fewer rows come first (zigzag: twice as many).
 std::vector<PartitionKind> kinds_of(const Problem& problem, int ranks) {
   std::vector<PartitionKind> kinds{PartitionKind::contiguous, PartitionKind::documents, PartitionKind::zigzag};
   std::erase_if(kinds, [&](PartitionKind kind) { return !is_compared(problem, kind, ranks); });
@@ -133,7 +133,7 @@ std::optional<Partition> ordered_parts(const Problem& problem, const Partition& 
 std::string why_no_ordered_parts(const Problem& problem, int ranks) {
   std::string why = why_out_of_order(problem, ranks);
   if (why.empty() || problem.has_queries_after_all_keys()) return why;
-  // block_cyclic is never allowed: a document of more than P + 1 blocks has no ordered parts.
+  // We never allow block_cyclic, because a document of more than P + 1 blocks has no ordered parts.
   if (problem.partition == PartitionKind::block_cyclic) return why;
   return ordered_parts(problem, make(problem, *problem.partition, ranks)) ? "" : why;
 }
@@ -164,7 +164,7 @@ PartitionKind kind_of(const Problem& problem, const Partition& partition) {
                                     [](const auto& a, const auto& b) { return a.intervals() == b.intervals(); });
     if (is_same) return kind;
   }
-  return PartitionKind::contiguous;  // for example all rows on one rank, where they are in order
+  return PartitionKind::contiguous;  // for example if all rows are on one rank: there they are in order
 }
 
 }  // namespace annulus::strategies

@@ -36,9 +36,9 @@ struct KeyBlock {
 /// Returns the rank's own K and V as a block.
 KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows);
 
-/// Into how many blocks a rank's work is divided: by batch entries, which have no keys in common, and, if there are few
-/// entries, also by rows. Worked example: 2 entries of 512 rows make 16 blocks: 8 blocks of 64 rows of entry 0, then 8
-/// of entry 1.
+/// Says into how many blocks a rank's work is divided: by batch entries, which have no keys in common, and also by rows
+/// if there are few entries. Worked example: 2 entries of 512 rows make 16 blocks: 8 blocks of 64 rows of entry 0, then
+/// 8 blocks of entry 1.
 struct QueryBlocks {
   Index entries = 1;
   Index rows = 1;
@@ -119,17 +119,18 @@ core::Shape item_shape(const Problem& problem);
 Index key_parts(const Problem& problem, Index rows);
 Index key_parts_bytes(const Problem& problem, Index rows, bool backward);
 
-/// Bytes that the kernel keeps after `rows` rows: its panels (packed rows and their sums) and a rule's coordinates.
+/// Bytes that the kernel keeps after it has computed `rows` rows: its panels (packed rows and their sums) and a rule's
+/// coordinates.
 Index kernel_memory(const Problem& problem, Index rows);
 
 /// Returns into how many blocks a rank's rows are divided if all keys are available at once. There are up to 24 blocks,
 /// so that the sums of one block take only a few percent of the tensors' bytes. Sums that are made in the results'
-/// memory (is_in_place()) take no bytes of their own. For such sums rows are divided only by batch entries, so that
-/// sums become results while they are still in a cache.
+/// memory (is_in_place()) take no bytes of their own. Then the work is divided only by batch entries, so that sums
+/// become results while they are still in a cache.
 QueryBlocks query_blocks(const Problem& problem, Index rows);
 
-/// Peak bytes of a forward pass that works on `blocks` of its rows one after another and has `extra` bytes of K/V
-/// buffers.
+/// Peak bytes of a forward pass that divides its work into `blocks`, works on one block after another, and has `extra`
+/// bytes of K/V buffers.
 Index forward_memory(const Problem& problem, const RowCounts& rows, const QueryBlocks& blocks, Index extra);
 
 /// The same for one block: the rank makes out and lse of all its rows at the end, when the K/V buffers are freed.

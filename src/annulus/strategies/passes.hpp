@@ -18,15 +18,15 @@ core::RankMetrics run_forward_pass(const Schedule& schedule, const Location& loc
 /// Makes dq and dkv of this rank's rows, or only the one that SumPlan::wanted() names. With dq, also makes sink_sums if
 /// there are sink logits. Only reads q, kv, out, normalizers, dout and, if it is given, dlse. Collective. Gradients are
 /// summed, and travel, in the problem's precision. A second run gives the same bits, unless the strategy adds sums in
-/// the order of arrival. Entry h of the metrics counts the K/V rows that hop h brings and the gradients of these rows.
-/// All ranks together have the same kept triples as in the forward pass. Throws core::Error.
+/// the order of arrival. The metrics count each hop's K/V rows and the gradients of these rows in one entry
+/// (PassContext::metrics). All ranks together have the same kept triples as in the forward pass. Throws core::Error.
 core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress);
 
 /// Makes `received` of this rank's key rows and, if the problem asks for them, lists of top rows of its queries. Only
-/// reads q, kv and normalizers; collective. `schedule` is from Strategy::statistics_schedule(). Entry h of the metrics
-/// counts the K/V rows that hop h brings and the sums of these rows; the kept triples are the same as in the forward
-/// pass. Throws core::Error.
+/// reads q, kv and normalizers; collective. `schedule` is from Strategy::statistics_schedule(). The metrics count each
+/// hop's K/V rows and the sums for these rows in one entry (PassContext::metrics); the kept triples are the same as in
+/// the forward pass. Throws core::Error.
 core::RankMetrics run_statistics_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                       const Progress& progress);
 

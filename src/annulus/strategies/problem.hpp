@@ -168,8 +168,8 @@ struct Problem {
 void place_queries(Problem& problem, std::optional<Index> offset, Index count);
 
 /// Returns the queries of every rank, as rows in the order in which q stores them; `keys` are the ranks' rows of k and
-/// v. The queries of a rank are those of its key rows that are queries. If all queries are after the keys, they are
-/// divided in proportion to the ranks' numbers of keys. If Problem::all_queries is set, every rank has all queries.
+/// v. Usually a rank has the queries that are among its key rows. If all queries are after the keys, they are divided
+/// in proportion to the ranks' numbers of keys. If Problem::all_queries is set, every rank has all queries.
 pattern::Partition query_rows(const Problem& problem, const pattern::Partition& keys);
 
 /// Returns the shape with only the query heads `query` and the K/V heads that these read.
@@ -242,7 +242,7 @@ struct Tensors {
   core::Buffer dq = {};     ///< (B, rows, H, D), made by backward()
   core::Buffer dkv = {};    ///< dK (B, rows, Hkv, D), then dV (B, rows, Hkv, Dv); made by backward()
   /// Memory of the caller that backward() fills instead of dkv if no other rank works on this rank's rows. Without such
-  /// memory, the two parts of dkv, but only while backward() runs
+  /// memory they may point to the two parts of dkv while backward() runs
   core::Buffer dk = {}, dv = {};
 
   LentTensors lent = {};
@@ -266,9 +266,9 @@ comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index un
 /// take the first kind that needs at most 1.05 times the least work.
 pattern::Partition distributed_partition(const Problem& problem, int ranks);
 
-/// True if `auto` compares this kind of partition for a problem. It does not compare `documents` if there is only one
-/// document, because `documents` would cut it like zigzag or contiguous. Nor does it compare a zigzag of more than
-/// about 16 million intervals.
+/// False if plans and `auto` leave out this kind of partition for a problem. They leave out `documents` if there is
+/// only one document, because `documents` would cut it like zigzag or contiguous. They leave out a zigzag of more than
+/// about 16 million intervals. (`auto` never chooses block_cyclic, for another reason: planner/choose.cpp.)
 bool is_compared(const Problem& problem, pattern::PartitionKind kind, int ranks);
 
 /// distributed_partition() for strategies that get K and V rank after rank. If the problem is reproducible and names no
@@ -285,8 +285,8 @@ std::string why_no_ordered_parts(const Problem& problem, int ranks);
 /// if all rows are queries.
 std::optional<pattern::Partition> ordered_parts(const Problem& problem, const pattern::Partition& partition);
 
-/// Returns the kind of a partition that a strategy has made; contiguous if it is of none of the kinds that `auto`
-/// compares.
+/// Returns the kind of a partition that a strategy has made: one of the kinds that is_compared() accepts, without
+/// block_cyclic. Any other partition counts as contiguous.
 pattern::PartitionKind kind_of(const Problem& problem, const pattern::Partition& partition);
 
 /// Called on every rank as work proceeds, with the share of this rank's kept triples that is done (0 ... 1), and with a

@@ -46,18 +46,19 @@ class Schedule {
   const std::vector<Problem>& rounds() const { return rounds_; }
   const KeyPlan& keys() const { return *plans_.keys; }
   const SumPlan* sums() const { return plans_.sums.get(); }
-  /// Returns in how many blocks of batch entries a rank with this many rows makes its backward pass.
+  /// Returns into how many blocks of batch entries the backward pass of a rank with this many rows is divided.
   Index backward_blocks(const RowCounts& rows) const;
 
   /// True if ranks exchange rows for heads inside groups.
   bool has_groups() const { return group_ > 0; }
-  /// True if all queries go to every rank. If so, of_all_queries() is the schedule of ranks that have all queries.
+  /// True if all queries go to every rank. If so, of_all_queries() is the schedule of ranks that have all queries, and
+  /// query_costs() has the costs of the pass.
   bool gathers_queries() const { return of_all_queries_ != nullptr; }
   const Schedule& of_all_queries() const { return *of_all_queries_; }
   QueryCosts query_costs() const;
   bool has_exchange() const { return has_groups() || gathers_queries(); }
-  /// If there are groups: group_of() is the group of a rank; across() is the schedule of all ranks that have the same
-  /// number in their groups.
+  /// If there are groups: group_of() is the group of `rank`; across() is the schedule of the ranks that have the same
+  /// number in their groups as `rank`.
   HeadGroup group_of(int rank) const { return {problem_, partition_, group_, rank}; }
   const Schedule& across(int rank) const;
   /// Kept triples that a rank computes, batch entries included; with groups, the kept triples of its own rows.

@@ -38,7 +38,7 @@ Index statistics_panels(const Problem& problem, Index rows);
 Index statistics_results(const Problem& problem, const RowCounts& rows);
 /// Bytes of what the pass reads: q, kv, and what forward() made.
 Index statistics_inputs(const Problem& problem, const RowCounts& rows);
-/// Peak bytes of everything else: sums, lists, the kernels' panels and `extra` bytes of buffers.
+/// Peak bytes of a statistics pass without its inputs: sums, lists, the kernels' panels, `extra` bytes of buffers.
 Index statistics_work(const Problem& problem, const RowCounts& rows, Index extra);
 
 }  // namespace annulus::strategies

@@ -1,4 +1,4 @@
-// Reads rows of a store into memory for kernels, and writes rows to a store. Says which pieces to read or write, and
+// Reads rows of a store into memory for kernels, and writes rows to a store. Lists the pieces to read or write, and
 // stages them in host memory if kernels run on a device.
 #pragma once
 

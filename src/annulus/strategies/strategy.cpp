@@ -38,7 +38,7 @@ std::unique_ptr<const Schedule> Strategy::statistics_schedule(const Problem& pro
 
 void Strategy::check_ranks(const Problem& problem, const pattern::Partition& partition,
                            const comm::Communicator& comm) const {
-  if (entry_.communication.pattern != CommunicationPattern::window) return;  // the others have no windows
+  if (entry_.communication.pattern != CommunicationPattern::window) return;  // other strategies have no windows
   const auto forward = forward_schedule(problem, partition);
   const auto backward = problem.gradients ? backward_schedule(problem, partition) : nullptr;
   const auto statistics = problem.statistics.need_pass() ? statistics_schedule(problem, partition) : nullptr;

@@ -19,7 +19,7 @@ namespace annulus::strategies {
 ///   direct         the rows that a rank needs go straight from their owner to this rank
 ///   window         each rank reads the rows that it needs out of their owner's memory (MPI RMA)
 ///   heads          ranks exchange rows for heads, in an all-to-all (heads/head_exchange.hpp)
-///   heads_in_ring  the same inside groups of `group` ranks; K and V go round a ring of the groups
+///   heads_in_ring  ranks do so inside groups of `group` ranks; K and V go round a ring of the groups
 ///   queries        all queries go to every rank, partial results go to the queries' owners; both in collectives
 ///   store          nothing moves; ranks read rows from a store, block after block (costs: planner/stream_cut.hpp)
 enum class CommunicationPattern { none, gather, ring, both_ways, direct, window, heads, heads_in_ring, queries, store };
@@ -48,8 +48,8 @@ struct StrategyEntry {
   /// Returns why a reproducible problem (rounds_of()) may get other bits on another number of ranks; otherwise empty.
   std::function<std::string(const Problem&, int ranks)> why_not_reproducible;
   /// The same for gradients and Statistics::received. If each rank makes sums for a key row and the row's owner adds
-  /// them, bits depend on the number of ranks. If one sum goes from rank to rank (gradients/ordered_sums.hpp), bits do
-  /// not depend on it.
+  /// them, bits depend on the number of ranks. They do not depend on this number if one sum goes from rank to rank
+  /// (gradients/ordered_sums.hpp).
   std::function<std::string(const Problem&, int ranks)> why_no_reproducible_gradients;
   /// Returns the size of the groups in which ranks exchange rows for heads. The plans then say what moves between
   /// ranks of different groups. nullptr: no groups.

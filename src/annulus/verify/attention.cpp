@@ -52,7 +52,7 @@ class TopList {
     }
   }
 
-  /// Takes `weight`, which is P of key p by the definition. Call this function once for each key that the query sees.
+  /// Notes that P of key p is `weight` by the definition. Call this function once for each key that the query sees.
   void offer(Index p, double weight) {
     if (const auto entry = entries_.find(double(p)); entry != entries_.end()) {
       expected_[entry->second] = weight;
@@ -145,7 +145,7 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   const SampledRows rows = sample_rows(input, sample.rows);
   const std::vector<Index> mine = own_share(rows.queries, comm.rank(), comm.size());
   const std::vector<Index> my_keys = own_share(rows.keys, comm.rank(), comm.size());
-  const strategies::Statistics& asked = sample.statistics;  // what the result has
+  const strategies::Statistics& asked = sample.statistics;  // the statistics that the result has
   const KeySums sums{sample.gradients, asked.received};
   const bool has_sums = sums.gradients || sums.received;
   const bool recompute = has_sums && comm.max(Index(!can_recompute_viewers(input, my_keys))) == 0;
@@ -157,7 +157,7 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
     };
   };
   comm::agree(comm, [&] {
-    const double half = checks_sums ? 0.5 : 1;  // for progress: compare_keys() takes as long as the work before it
+    const double half = checks_sums ? 0.5 : 1;  // progress assumes that compare_keys() is half of the work
     const std::vector<QueryRow> queries = recompute_rows(input, mine, shown(0, half, "out and lse"));
     compare_forward(input, sample.result, queries, asked.entropy, all);
     if (asked.top_keys > 0) compare_top(input, sample.result, queries, asked.top_keys, all);

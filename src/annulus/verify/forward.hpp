@@ -33,8 +33,8 @@ void for_each_key(
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown = {});
 
-/// The probability of key row p for query number `query` of q, whose LSE is `lse`, in head h. docs/semantics.md defines
-/// P and the score.
+/// P of key row p for row `query` of q, in head h. `lse` is the query's LSE; `q` and `k` are the two rows' vectors (D).
+/// docs/semantics.md defines P and the score.
 struct Probability {
   double p;      ///< P; 0 if the query does not see the key
   double slope;  ///< derivative of the score with respect to scale * q.k
@@ -42,15 +42,16 @@ struct Probability {
 Probability probability(const VerifyInput& input, Index h, Index query, Index p, std::span<const double> q,
                         std::span<const double> k, double lse);
 
-/// Returns how large the scores of a query's keys are, from the query's LSE: the LSE is at most ln S above the largest
-/// score. The size is multiplied by the weight of these keys, because a sink adds nothing to `out` (its value is 0).
+/// Estimates from a query's LSE how large the scores of its keys are: the LSE is at most about ln S above the largest
+/// score. The result is this size times the weight that all these keys have together. The rest of the weight is the
+/// sink's, which adds nothing to `out` because its value is 0.
 double score_size(const VerifyInput& input, Index h, double lse);
 
 /// The errors of a result's datasets, by the datasets' names.
 using Deviations = std::map<std::string, Deviation>;
 
-/// Compares recomputed rows with a tensor of the result, (B, S, heads, D) or (B, S, heads). Compare all heads and
-/// entries of one row before the next row, because only one row is kept in memory.
+/// Compares recomputed rows with a tensor of the result, (B, S, heads, D) or (B, S, heads). Callers should compare all
+/// heads and entries of one row before the next row, because only one row is kept in memory.
 class RowCheck {
  public:
   RowCheck(const VerifyInput& input, const ResultRows& result, core::StoredTensor tensor, Deviations& all);

@@ -3,9 +3,9 @@
 // dq of a row needs only this row's lse and delta = dout.out - dlse. dk and dv of a key need lse and delta of every
 // query that sees the key; received (the sum of P over these queries) needs only their lse. lse and out of a query can
 // be recomputed only from all keys that the query sees. In dense attention all n queries see the key, so one key takes
-// n^2 pairs. If on every rank the queries that this rank needs see at most largest_recomputed keys together, lse and
-// out of these queries are recomputed. Otherwise verify_attention() reads lse and out from the result file, if there is
-// one. In that file only sampled rows were compared with the definition.
+// n^2 pairs. Each rank counts the keys that its queries see. If no rank counts more than largest_recomputed, lse and
+// out of all these queries are recomputed. Otherwise verify_attention() reads lse and out from the result file, if
+// there is one, although only sampled rows of that file were compared with the definition.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@
 
 namespace annulus::verify {
 
-/// Limit for the (query row, head, key) triples of a rank, in all batch entries: some seconds of work.
+/// Limit for the (query row, head, key) triples of a rank, summed over batch entries: some seconds of work.
 inline constexpr Index largest_recomputed = Index(1) << 26;
 
-/// True if the queries that see the keys `rows` can be recomputed within this limit. Local.
+/// True if this rank can recompute all queries that see the keys `rows` within this limit. Local.
 bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows);
 
 /// Results of rows: out (B, rows, H, Dv) and lse (B, rows, H).
@@ -68,8 +68,8 @@ inline constexpr Index recomputed_rows = 256;
 void compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries,
                 Deviations& all);
 
-/// Compares `found`, dsink of a result, with the definition's sum over all rows. Reads lse and out from the result,
-/// because this sum needs all rows, and to recompute all rows is too much work. Collective.
+/// Compares `found`, dsink (H) of a result, with the definition's sum over all rows. Takes lse and out of these rows
+/// from the result, because to recompute all rows is too much work. Collective.
 Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, const std::vector<double>& found,
                         const comm::Communicator& comm);
 

@@ -41,7 +41,7 @@ AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile
   if (file_->is_end_to_end) entry_rows = entry_queries = file->shape().sequence;
   pattern.sink = file->sink();
   if (problem.key_ranges.empty()) return;
-  file_->is_end_to_end = true;  // in this copy only: a run reads such a file entry by entry
+  file_->is_end_to_end = true;  // only in this copy of the description: a run reads such a file entry by entry
   entry_rows = shape.sequence;
   entry_queries = queries;
   has_query_rows = false;

@@ -20,9 +20,9 @@ namespace annulus::verify {
 using core::Index;
 using core::Interval;
 
-/// Limit in bytes for the rows of a tensor (as doubles) that a loop over the whole tensor reads at once: read_steps().
+/// A loop over a whole tensor reads at most this many bytes of rows at once, counted as doubles; see read_steps().
 inline constexpr Index verify_chunk_bytes = Index(16) << 20;
-/// Smaller gaps in a file are read, not skipped: each read opens the file, which takes as long as reading 1 MiB.
+/// Gaps of fewer bytes in a file are read, not skipped: another read opens the file, as slow as reading 1 MiB.
 inline constexpr Index verify_gap_bytes = Index(1) << 20;
 
 using Numbers = std::vector<double>;
@@ -34,7 +34,7 @@ using ShareShown = std::function<void(double share)>;
 struct Deviation {
   double error = 0;
   double reference = 0;
-  double scores = 0;  ///< largest score_size() of the rows that the numbers were made of
+  double scores = 0;  ///< largest score_size() of the query rows from which the numbers were computed
   std::string where;
 
   /// `index` returns the number's index as text, "[0, 7, 2, 5]"; it is a function because the text is rarely needed.
@@ -89,10 +89,11 @@ class VerifyInput {
   core::Shape shape;
   Index queries = 0;           ///< rows of q; if batch entries lie end to end, of all entries
   Index first_query = 0;       ///< the row of the sequence that is row 0 of q
-  bool has_query_rows = true;  ///< false: queries have no row numbers, and see every key
+  bool has_query_rows = true;  ///< false: queries have no row numbers, and see every key of their batch entry
   Index entry_rows = 0;        ///< S if `shape` is one sequence of B S rows (all batch entries end to end); otherwise 0
   Index entry_queries = 0;     ///< Sq if `queries` counts the rows of all batch entries; otherwise 0
-  /// For each entry the first row of k that exists, if input.lengths applies only to k and v; otherwise empty.
+  /// If input.lengths applies only to k and v: for each entry its first row of k that exists (if none exists, its row
+  /// 0), counted over all entries. Otherwise empty.
   std::vector<Index> entry_begins = {};
   core::DType type;
   core::Precision precision;
@@ -115,8 +116,8 @@ class AttentionInput : public VerifyInput {
   std::optional<store::InspectedFile> file_;
 };
 
-/// Returns rows of a dataset of a result, (B, rows, heads, ...). They are read from a file, or were gathered from the
-/// ranks that made them. Local.
+/// Returns rows of a result's dataset, (B, rows, heads, ...). The rows come from a file, or were gathered before from
+/// the ranks that made them. Local.
 using ResultRows = std::function<Numbers(const std::string& dataset, Interval rows)>;
 /// Returns a function that reads such rows from `file`. `sequence`: S, used if entries lie end to end.
 ResultRows rows_in(const store::InspectedFile& file, Index sequence);
@@ -173,12 +174,13 @@ void for_each_stretch(const std::vector<WantedRows>& wanted, Index sequence, con
 struct SampledRows {
   std::vector<Index> queries, keys;
 };
-/// Chooses `count` queries and `count` keys. Up to half of them are rows at which something changes (ends of the
-/// sequence, of documents, of segments; borders of windows). The others are random, from a fixed seed. If every row is
-/// a query, both lists are equal.
+/// Chooses `count` queries and `count` keys, or all if there are fewer. Up to half of them (at least one) are rows at
+/// which something changes: ends of the sequence, of documents, of segments; borders of windows. The others are random,
+/// from a fixed seed. If every row is a query, both lists are equal.
 SampledRows sample_rows(const VerifyInput& input, Index count);
 
-/// One rank's share of the rows. Ranks get small groups of rows in turn, because later causal rows see more keys.
+/// One rank's share of the rows. Ranks get small groups of rows in turn, because later rows see more keys if attention
+/// is causal: contiguous shares would be unequal work.
 std::vector<Index> own_share(const std::vector<Index>& rows, int rank, int ranks);
 
 }  // namespace annulus::verify

@@ -9,14 +9,14 @@ namespace {
 
 using layer::Weight;
 
-/// Everything is recomputed only if this takes each rank at most this many multiply-adds in matrix products, about ten
-/// seconds.
+/// Limit for the multiply-adds in matrix products of a rank, about ten seconds of work. Above it, only sampled rows are
+/// recomputed.
 constexpr double largest_products = 1e10;
 
-/// True if everything can be recomputed in some seconds. Limits the (query, head, key) triples of the attention
-/// (largest_recomputed for each rank) and the matrix products. Every rank does all products of the forward pass,
-/// because its queries may see any row, and any row may see its keys. The products of the gradients, which are twice
-/// as many, are divided among the ranks.
+/// True if everything can be recomputed in some seconds: neither the (query, head, key) triples of the attention
+/// (largest_recomputed for each rank) nor the matrix products are too many. Every rank does all products of the forward
+/// pass, because its queries may see any row, and any row may see its keys. The products of the gradients, which are
+/// twice as many, are divided among the ranks.
 bool can_recompute_all(const LayerInput& input, int ranks) {
   const core::Shape& s = input.shape;
   const double rows = double(s.batch * s.sequence), columns = 2.0 * double((s.heads + s.kv_heads) * s.head_dim);
@@ -89,7 +89,7 @@ class Comparison {
  private:
   Index row_numbers() const { return input_.shape.heads * input_.shape.head_dim; }
 
-  /// Gathers out and lse of all rows from the ranks that have recomputed them.
+  /// Gathers out and lse of all rows from the ranks that recomputed them. Sets the sums of weight gradients to 0.
   void gather_results() {
     results_ = results_of(input_, queries_, {0, input_.shape.sequence});
     comm_.add_up(results_.out);
@@ -126,7 +126,8 @@ class Comparison {
     for (const KeyRow& key : keys_) found_dx_.scores = std::max(found_dx_.scores, key.scores);
   }
 
-  /// Compares consecutive rows. The first row is mine_[first]. If everything is checked, adds up gradients of weights.
+  /// Compares consecutive rows, which begin at mine_[first]. If everything is checked, also adds what these rows
+  /// contribute to the gradients of weights.
   void compare_rows(Interval rows, std::size_t first) {
     const core::Shape& s = input_.shape;
     const Index width = input_.width();
@@ -190,8 +191,9 @@ class Comparison {
     return d;
   }
 
-  /// Adds a row's contribution, in^T out, to the gradients of a weight and its bias. In the sums of squares, all terms
-  /// of a matrix count as its largest term. The rope mixes two numbers of a head, so each also gets the other's terms.
+  /// Adds a row's contribution, in^T out, to the gradient of a matrix, and `out` to the gradient of its bias. In the
+  /// sums of squares, all terms of a matrix count as its largest term. With a rope, each number of a head also gets the
+  /// terms of the number with which the rope mixes it. (v has no rope, so its squares are a little too large.)
   void add_product(Weight matrix, std::span<const double> in, const Sums& out) {
     double* to = gradients_[std::size_t(matrix)].data();
     double largest_in = 0, largest_out = 0;

@@ -17,7 +17,7 @@ std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index s
     if (document.empty()) continue;
     rows.insert(rows.end(), {document.begin, document.end - 1});
     for (const kernels::ReferencePair& pair : pattern.pairs) {
-      if (pair.window) {  // the last row with row 0 in its window, the next row, and the first that not all rows see
+      if (pair.window) {  // the last row with row 0 in its window, the next row, and the first row that only some see
         const auto& [left, right, first, mirrored] = *pair.window;
         const Index end = left < document.size() / pair.dilation ? left * pair.dilation + 1 : document.size();
         for (const Index row : {end - 1, end, first}) {

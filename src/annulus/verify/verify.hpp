@@ -8,7 +8,7 @@
 
 namespace annulus::verify {
 
-/// How much one dataset may deviate from the definition, and how much it deviates.
+/// How much one dataset may deviate from the definition (relative error), and how much it deviates.
 struct Verdict {
   std::string name;
   double tolerance;
@@ -41,15 +41,15 @@ struct Sample {
   }
 };
 
-/// Checks out, lse, entropy and lists of top rows for sampled query rows, and with gradients also dq. For sampled
-/// keys, checks the sums over queries that the result has (dk, dv, received). Without a file, checks these sums only
-/// if can_recompute_viewers(), and does not check dsink. Collective.
+/// For sampled query rows, checks out and lse, entropy and top rows if the result has them, and with gradients dq. For
+/// sampled keys, checks the sums over queries that the result has (dk, dv, received); without Sample::file only if
+/// can_recompute_viewers(). With gradients, a file and sinks, also checks dsink. Collective.
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm);
 
 /// With gradients and a file, and if everything can be recomputed in some seconds, checks every number of y, dx and
-/// all weight gradients. Otherwise checks sampled rows of y and, if the queries that see these rows can be recomputed,
-/// of dx. The gradients of weights are then not checked, because they are sums over all rows. The findings say what
-/// was not checked. Collective.
+/// all weight gradients. Otherwise checks sampled rows of y and, with gradients, of dx if the queries that see these
+/// rows can be recomputed. The gradients of weights are then not checked, because they are sums over all rows. The
+/// findings say what was not checked. Collective.
 Findings verify_layer(const LayerInput& input, const Sample& sample, const comm::Communicator& comm);
 
 /// Return the largest of three tolerances: for the input's type, for the type `stored` in the file, and for the

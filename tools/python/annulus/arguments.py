@@ -33,8 +33,8 @@ _short.maxstring = _short.maxother = 60
 def checked(called=None, /, around_checks=None, more=(), unlisted=(), **kinds):
     """A decorator that checks the arguments of a function with these kinds. It does not check defaults. `called` is
     the name of the function in messages, if users know it by another name than its own. The checks are made inside
-    around_checks(arguments), a context manager, if it is given; arguments is {name: value} of what the caller gave. A
-    function with **words takes only the names `more` in it, and those of `unlisted`, which it refuses itself."""
+    around_checks(arguments), a context manager, if it is given; arguments is {name: value} of what the caller gave. If
+    the function has **words, their names must be in `more`, or in `unlisted`, which the function itself refuses."""
     def around(function):
         signature = inspect.signature(function)
         names = [name for name, one in signature.parameters.items()
@@ -110,7 +110,7 @@ def _plain(value, name):
 
 
 def as_array(value):
-    """np.asarray(value); a tensor of floats as float64, because NumPy cannot read bfloat16, nor the negative bit."""
+    """np.asarray(value); a tensor of floats as float64, because NumPy reads no bfloat16, and no negated memory."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.detach().cpu().double().resolve_neg().numpy()

@@ -5,7 +5,7 @@ from annulus.errors import AnnulusError
 NAMES = {"bshd": ("batch", "sequence", "head", "dim"), "bhsd": ("batch", "head", "sequence", "dim")}
 ROWS = ("s", "t", "l", "time", "row", "rows", "tokens", "position", "length", "query")
 HEADS = ("h", "hkv", "nh", "head", "heads", "num_heads", "n_heads", "kv_heads", "kv_head", "num_kv_heads")
-OUTER = {"batch": "batch", "d": "dim", "dim": "dim", "head_dim": "dim"}  # the first axis, and the last
+OUTER = {"batch": "batch", "d": "dim", "dim": "dim", "head_dim": "dim"}  # names of the first and of the last axis
 HEAD_DIM_MOST = 576
 OF_KEYS = ("k", "v", "dk", "dv")
 OF_VALUES = ("v", "dout", "out", "dv")
@@ -52,7 +52,7 @@ def distinct_axis_names(name, found):
     Then axes with the same name have the same length in the whole file, which xarray requires.
     """
     axes, q = found[name].axes, found.get("q", found.get("dq", found.get("out")))
-    k = found.get("k", found.get("dk", found.get("received")))  # of a forward pass, only `received` has rows of keys
+    k = found.get("k", found.get("dk", found.get("received")))  # without gradients only `received` has rows of keys
     if not axes or not q or not k:
         return axes if axes and all(axes) else None  # a file names all axes of a tensor, or none
     own, role = sizes(found[name]), name.rpartition("/")[2]

@@ -55,7 +55,7 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
         # Gradients, a sink, statistics, precision, type, batch, the heads of k, Dv and lengths are not among them.
         plain = settings._replace(statistics=(), top_keys=0, precision="auto", lengths=())
         alike = (1, extents[1], extents[2], extents[2], extents[4], rows, extents[4])
-        try:  # if reproducible, a partition that keeps the order of sums in gradients, too, and with shared K/V heads
+        try:  # if reproducible, it must keep the order of sums in gradients, too, also if ranks share a K/V head
             shared = (*alike[:3], 1, *alike[4:]) if settings.reproducible else alike
             made = _plan_with_partition(shared, "float32", plain, "auto", 0, ranks, settings.reproducible, False)
         except AnnulusError:  # this strategy keeps the order only in out, or only if no ranks share K/V heads
@@ -111,7 +111,7 @@ def refuse_empty(extents):
 
 
 def _exchanged(comm, problem, rest=None, rows=None):
-    """What each rank says. A mistake on one rank is raised on every rank."""
+    """Gathers (problem, rest, rows) of each rank. A mistake on one rank is raised on every rank."""
     said = gathered(comm, (problem, rest, rows))
     for rank, (found, _, _) in enumerate(said):
         if found:
@@ -271,7 +271,7 @@ class Call:
         return self.for_caller(out), self.for_caller(lse), statistics, kept
 
     def each(self, made, given=None, progress=None):
-        """Yields (part, its entries of all arrays, its progress function). First sets results that no part computes."""
+        """Yields (part, its entries of all arrays, its progress). First sets the results of entries without keys."""
         if self.settings.lengths and not self.lies_end_to_end:
             for name, array in made.items():
                 if array is not None:
@@ -328,15 +328,15 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     scale : factor of q.k, above 0; default 1 / sqrt(D).
     group_scale : only for 'grouped': out is divided by the number of pairs.
     softcap : a number above 0: scores s become softcap * tanh(s / softcap).
-    bias : {'alibi': 'auto' or one slope for each head of q, 'exempt': e}: subtracts slope * distance of the two rows
-        from scores; the distance is |x - p| (ALiBi), or 0 if one of the rows is among the first e of its document.
+    bias : {'alibi': 'auto' or one slope for each head of q, 'exempt': e}: subtracts slope * distance from the score of
+        rows x and p; the distance is |x - p| (ALiBi), or 0 if x or p is among the first e rows of its document.
     coordinates : (S, 2) array of the whole sequence, on every rank: bias then takes distances between these points.
-    query_offset : if k has more rows than q: the row of the sequence at which q begins; 'auto': q are the last rows;
+    query_offset : if k has more rows than q: the row of k at which q begins; 'auto': q ends at the last row of k;
         'none': queries have no row numbers and see every key (cross attention: dense, not causal, one document); then q
         may also have more rows than k.
     sink : (H,) array of any type that q may have: sink logits. A row that sees any key also sees one more key, whose
         value is 0 and whose score is sink[h]; -inf: no sink for this head.
-    statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); 'top' lists top_keys keys for each query.
+    statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); 'top': a query's top_keys largest weights.
     axes : order of the axes of arguments and results: 'bshd', the default, or 'bhsd', which is PyTorch's (B, H, S, D).
         Required if k has more heads than rows.
     comm : a communicator of mpi4py or a process group of torch.distributed; then the arrays have only this rank's rows.
@@ -345,13 +345,14 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
         this process alone.
     strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).
     progress : called now and then with (share, where): the finished share, 0 to 1, and what is computed, a text.
-    threads : number of threads; None: annulus.set_threads(), otherwise OMP_NUM_THREADS, otherwise all processors.
+    threads : number of threads; None: that of set_threads(), otherwise OMP_NUM_THREADS, otherwise one per processor.
 
     Returns
     -------
     out : with the shape of q, but the head size of v; of q's type and kind
     lse : (B, Sq, H) or (B, H, Sq): natural logarithm of the sum of exponentials, float32 or float64; -inf: sees no key
-    statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only returned if some are asked for
+    statistics : only if some are asked for: a dict with 'entropy' (B, Sq, H), 'received' (B, S, H), 'top_rows' and
+        'top_weights' (B, Sq, H, top_keys); with axes='bhsd' heads come before rows
 
     Raises AnnulusError with one line that names the argument. Ctrl-C ends the call. Calls from other threads wait until
     this call has ended.
@@ -374,9 +375,10 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
          more=WORDS)
 def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, value_dim=None,
          **words):
-    """What attention(**words) of arrays (B, S, H, D) would do on `ranks` ranks. Computes no attention. With lengths and
-    query_offset='none' it counts all keys, as if all existed.
+    """Returns the Plan of attention(**words) on `ranks` ranks: each rank's rows, work, received bytes and memory.
+    Computes no attention. With lengths and query_offset='none' it counts all keys, as if all existed.
 
+    sequence, heads, head_dim : S, H and D; kv_heads: Hkv, None: H; type: that of q, k and v.
     words : arguments of attention(), but not sink, axes, comm, progress and threads.
     queries : number of rows of q; None: the same as `sequence`, the rows of k.
     value_dim : head size of v and out; None: head_dim.

@@ -123,9 +123,9 @@ def _alone():
 
 
 def gathered(comm, said):
-    """What each rank of an mpi4py communicator says. If an exception ended an earlier call on one rank, its messages may
-    still arrive in our duplicate. Then all ranks duplicate the communicator anew, because the call may have ended well on
-    some of them, which do not know of the exception."""
+    """Returns what each rank of an mpi4py communicator says. If an exception ended an earlier call on one rank, its
+    messages may still arrive in our duplicate. Then all ranks duplicate the communicator anew: the call may have
+    ended well on some of them, which do not know of the exception."""
     known = _known(comm)
     all_said, interrupted = zip(*comm.allgather((said, known.core.is_interrupted)))
     if any(interrupted):

@@ -53,6 +53,7 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
     type         float64, float32, float16 or bfloat16: type in the target of all tensors of floats except coordinates;
                  dlse becomes float64 or, with the other types, float32, as annulus reads it
     overwrite    replace an existing target
+    say          a function of one text, called if the target's format must store another type (bfloat16 in .npz)
 
     Tensors of the same name in several sources are stacked to a batch; a tensor (S, H, D) is one batch entry. Returns
     the names that were written. If convert() raises AnnulusError, no target is made.

@@ -43,8 +43,9 @@ def refuse_netcdf_fill(where, numbers, element):
 
 
 def report_gaps(gaps, fill, may_be_unread=False):
-    """Warns of numbers that were never written if they are read as 0, or perhaps not read. Otherwise raises AnnulusError:
-    they are read as another `fill`, or, if it is None, as whatever is in memory. `gaps` says which tensor lacks what."""
+    """Reports numbers that were never written; they are read as `fill`, or, if it is None, as whatever is in memory.
+    Prints a warning if they are read as 0, or may not be read at all; otherwise raises AnnulusError. `gaps` says what
+    is missing where."""
     read_as = f"{gaps}; they are read as {'whatever is in memory' if fill is None else fill}"
     if fill != 0 and not may_be_unread:
         raise AnnulusError(f"{read_as}; expected a tensor that is written completely")

@@ -31,6 +31,7 @@ def token_page(result_file, tokens, page_file, *, query=None, head=None, batch=0
 
     tokens  strings, one for each row; or a file with them: .json (a list), or text with one token per line
     head    one query head; without it the mean over all
+    batch   batch entry, counted from 0
     rows    (begin, end) to show; without it all, of a long text the first 20,000
 
     Raises AnnulusError if the result lacks a statistic, or if there is not exactly one token for each row.

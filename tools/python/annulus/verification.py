@@ -31,15 +31,16 @@ def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
 
 
-# The same, by the precision of the computation (core/tolerance.hpp). For float64 the type of the tensors decides.
+# The same limit by the precision of the computation (core/tolerance.hpp); for float64 the type of the tensors decides.
 OF_PRECISION = {"float32": 1e-5, "3xtf32": 1e-5, "6xbfloat16": 1e-5, "3xbfloat16": 1e-4, "tf32": 3e-3, "bfloat16": 2e-2}
 
-# How much rounding may change a score of size 1, by the precision of the computation; for the others: 2**-24.
+# How much rounding may change a score of size 1, by the precision of the computation; other precisions: 2**-24.
 SCORE_ROUNDING = {"float64": 2**-53, "3xtf32": 2**-22, "3xbfloat16": 2**-17, "tf32": 2**-11}
 
 
 class Verified(NamedTuple):
-    """What verify() found; true if both errors are within their tolerances. Large scores make tolerance_out larger."""
+    """What verify() found in these `rows`; true if error_out <= tolerance_out and error_lse <= tolerance. Large scores
+    make tolerance_out larger than tolerance."""
     error_out: float
     error_lse: float
     tolerance: float
@@ -78,6 +79,7 @@ def _doubles(array, name):
          more=(*WORDS, "sink"))
 def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
     """Compares out and lse of attention(q, k, v, **words) with the definition, in `rows` rows spread over the sequence.
+    Returns a Verified, which is true if they are equal up to rounding.
 
     >>> x = np.ones((1, 10, 2, 4)); bool(annulus.verify(x, x, x, *annulus.attention(x, x, x)))
     True

@@ -40,7 +40,7 @@ def gradients():
 
 
 def partition_that_is_chosen_if_reproducible():
-    """Rows that plan() names also suit gradients, and a key head that ranks share."""
+    """A call with gradients accepts the rows that plan() names, also if ranks share a key head."""
     for strategy, queries in (("allgather", ROWS), ("ring", ROWS), ("auto", ROWS), ("auto", 20)):
         words = {"strategy": strategy, "partition": "auto", "reproducible": True, "causal": True}
         plan = annulus.plan(ROWS, HEADS, 8, ranks=comm.size, queries=queries, kv_heads=1, **words)
@@ -141,7 +141,7 @@ def keys_that_do_not_exist():
 
 
 def queries_of_which_some_ranks_have_none():
-    """No rank can tell from its own rows whether q has fewer rows than k; PyTorch's meaning holds all the same."""
+    """A rank's own rows do not show whether q has fewer rows than k. Results are nevertheless those of PyTorch."""
     q, k, v = (torch.from_numpy(np.random.default_rng(i).standard_normal((1, 2, rows, 8))) for i, rows in enumerate((4, 8, 8)))
     for causal, words in ((False, {}), (True, {}), (True, {"segments": ["all"], "dilations": [1]})):
         plan = annulus.plan(8, 2, 8, ranks=comm.size, queries=4, query_offset=0 if causal else "none", causal=causal)
@@ -177,7 +177,7 @@ def mistakes():
 
 
 def mistakes_in_torch():
-    """What is checked before the operator is called, too: a mistake of the last rank is raised on every rank."""
+    """A mistake of the last rank is raised on every rank, also if it is found before the operator is called."""
     last = comm.size - 1
     bad = comm.rank == last
     x, heads_first = torch.ones(1, 6, 2, 8), torch.ones(1, 2, 6, 8)

@@ -52,7 +52,7 @@ def test_every_type_gives_the_definition(kind):
     expected = by_composition(q, k, v)
     assert out.dtype == q.dtype and lse.dtype == (np.float64 if kind == "float64" else np.float32)
     assert error(out, expected[0]) <= TOLERANCE[kind]
-    # On CPUs with products of bfloat16 the LSE is that of rounded weights, so its error is larger. On CPUs with AMX
+    # On CPUs with products of bfloat16 the LSE is a sum of rounded weights, so its error is larger. On CPUs with AMX
     # float16 has products of 3xbfloat16.
     assert error(lse, expected[1]) <= {"float64": 1e-12, "bfloat16": TOLERANCE["bfloat16"], "float16": 1e-4}.get(kind, 1e-5)
 

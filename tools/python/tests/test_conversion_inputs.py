@@ -42,7 +42,7 @@ def test_links_of_every_kind_are_followed(tmp_path):
 
 
 def named_axes(path, names):
-    """A file of q, k, v (B, H, S, D) whose names of axes `names` writes, given the open file."""
+    """Makes a file of q, k, v (B, H, S, D). names(file) writes names of axes into the open file."""
     with h5py.File(path, "w") as file:
         for name in "qkv":
             file[name] = np.arange(2 * 4 * 6 * 3, dtype="f4").reshape(2, 4, 6, 3)
@@ -78,7 +78,7 @@ def labels_before_scales(file):
     attribute(np.array([["batch", "head"], ["sequence", "dim"]], h5py.string_dtype())), label_of_k, scale_of_q,
     labels_before_scales], ids=["list", "fixed", "matrix", "label", "scale", "both"])
 def test_axis_names_mean_what_they_mean_to_the_program(tmp_path, names):
-    """One axis of one tensor may say the order for all, in each way of naming axes; the program reads it likewise."""
+    """The name of one axis may decide the order of all tensors, in each way of naming axes, as in the program."""
     named_axes(tmp_path / "in.h5", names)
     annulus.convert(tmp_path / "in.h5", tmp_path / "made.h5")
     assert [axes for _, axes in arrays(tmp_path / "made.h5").values()] == ["batch head sequence dim"] * 3
@@ -126,7 +126,7 @@ def test_the_batch_is_first_and_the_head_size_last(tmp_path, names):
 
 
 def virtual(file, source, rows=6, name="v", **more):
-    """Makes v of which the first rows are those of a dataset of another file."""
+    """Makes a virtual dataset v whose first rows are in a dataset of another file."""
     layout = h5py.VirtualLayout((1, 6, 2, 4), "f4")
     layout[:, :rows] = h5py.VirtualSource(source, name, shape=(1, rows, 2, 4))
     file.create_virtual_dataset("v", layout, **more)
@@ -268,7 +268,7 @@ def test_values_that_are_keys(tmp_path):
 
 
 def test_what_is_no_tensor_of_numbers_is_left_out(tmp_path):
-    """Masks of bool beside q, k, v, as tokenizers return them: in every kind of file, as texts in HDF5 files."""
+    """Masks of bool, which tokenizers return, are left out in every kind of file; texts are left out in HDF5 files."""
     import torch
     import zarr
     from safetensors.torch import save_file

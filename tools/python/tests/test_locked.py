@@ -1,4 +1,4 @@
-"""tools/venv/packages.lock has one version and hashes of each package for tests, peers and wheels, and of its needs."""
+"""packages.lock has one version and hashes of each package for tests, peers and wheels, and of all that these need."""
 import re
 import sys
 import tomllib

@@ -172,7 +172,7 @@ def test_the_worked_example_of_the_definition():
 
 
 def test_results_of_the_program_are_opened_and_drawn(tmp_path):
-    """9 queries at rows 20 ... 28 of 60: values of queries have the axis `query`, values of keys `sequence`."""
+    """9 queries at rows 20 ... 28 of 60 keys: what belongs to queries has the axis `query`, the rest `sequence`."""
     (tmp_path / "run.yaml").write_text(
         "input: {generate: {sequence: 60, queries: 9, heads: 4, kv_heads: 2, head_dim: 8, dtype: float64}, query_offset: 20}\n"
         "compute: {backward: true}\noutput: {file: out.h5, statistics: [entropy, received, top], top_keys: 3}\n")

@@ -21,7 +21,7 @@ def made(tmp_path_factory):
 
 
 def spans(page):
-    """[(class, colour as three numbers, text under the mouse pointer, token)] for each strip of tokens."""
+    """[(whether framed, colour as three numbers, text under the mouse pointer, token)] for each strip of tokens."""
     strips = re.findall(r'<p class="tokens">(.*?)</p>', page, re.DOTALL)
     found = r'<span( class=query)? style="background:#(\w{6})" title="([^"]*)">(.*?)</span>'
     return [[(bool(framed), [int(colour[i:i + 2], 16) for i in (0, 2, 4)], hint, text)

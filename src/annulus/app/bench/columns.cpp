@@ -37,7 +37,8 @@ class Repeats {
   std::vector<double> wait() const {
     return each([](const report::PassMeasurements& pass) { return pass.most("wait_seconds"); });
   }
-  /// The largest value of any rank in each pass, summed. For counts only: reads the first repeat, because all agree.
+  /// The largest value of any rank in the forward pass, plus that in the backward pass. Reads only the first repeat, so
+  /// use it only for counts, which are the same in all repeats. sum() adds the values of all ranks instead.
   double most(const char* name) const {
     return each([&](const report::PassMeasurements& pass) { return pass.most(name); }).front();
   }

@@ -39,6 +39,7 @@ inline constexpr const char* status_missing = "missing";
 /// launch, such as ranks and hosts.
 store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, const CaseMeasurements& measured,
                                  const store::CaseRecord& launch);
+/// The record of a case that `error` stopped.
 store::CaseRecord record_of_failure(const runfile::BenchCase& one, const std::string& error,
                                     const store::CaseRecord& launch);
 

@@ -2,9 +2,9 @@
 //
 // Disturbances of a machine (another clock frequency, other jobs) come and go within minutes, so runs of cases that
 // will be compared must alternate: cases 0 1 2, then 1 2 0, then 2 0 1. But a launch that is killed loses the runs of
-// all cases that are not complete, so it must not begin all cases at once. Therefore cases are measured in groups of
-// neighbours that by prediction take at most a minute together (1 s a run without one): a killed launch loses that.
-// A case that takes longer is a group of its own. Its runs average only over disturbances that are shorter than a run.
+// all cases that are not complete, so it must not begin all cases at once. Therefore neighbouring cases are measured in
+// groups, each of at most a minute by prediction (a run without a prediction counts as 1 s), and a killed launch loses
+// at most one group. A case that takes longer is a group of its own: disturbances longer than a run do not average out.
 #pragma once
 
 #include <cstdlib>

@@ -11,9 +11,9 @@ namespace annulus::app {
 
 /// A case with its prediction, before it runs.
 struct PlannedCase {
-  const runfile::BenchCase* one = nullptr;
-  double seconds = 0;  ///< predicted for one run; NaN: the model cannot predict it
-  double bytes = 0;    ///< predicted peak on the rank where it is largest
+  const runfile::BenchCase* one = nullptr;  ///< not owned
+  double seconds = 0;  ///< predicted for one run; NaN: the model cannot predict it; 0: no prediction was asked for
+  double bytes = 0;    ///< predicted peak on the rank where it is largest; 0: no prediction was asked for
   bool alone = false;  ///< an earlier launch began, but did not measure this case: the case may have ended that launch
   /// input.file, then the other files that contain parts of its datasets, and their states when the case was checked;
   /// empty: the numbers are generated.

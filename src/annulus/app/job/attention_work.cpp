@@ -342,7 +342,7 @@ class AttentionWork final : public Work {
   core::RowSource& source_;
   const comm::Communicator& comm_;
   const strategies::Slice slice_;                                              // batch entries and heads to compute
-  const pattern::Partition query_rows_;                                        // rows of q per rank; empty: those of k
+  const pattern::Partition query_rows_;                                        // q's rows per rank; empty: k's rows
   std::map<PassKind, std::unique_ptr<const strategies::Schedule>> schedules_;  // one for each pass of the run
   strategies::Tensors tensors_;
   std::vector<HostTensor> inputs_, gradient_inputs_;  // inputs whose reading has begun

@@ -209,7 +209,8 @@ std::string explain_too_large(const Job& job, double least) {
 }
 
 /// Predicts the memory of a layer, and sets the error message if it is too much. A layer is never cut into slices.
-/// Collective: the ranks divide the predictions among themselves, because each takes longer with more ranks.
+/// Collective: the ranks share the predictions, because there is one for each rank, and each takes longer with more
+/// ranks.
 void look_at_layer_memory(Job& job, Purpose purpose, const comm::Communicator& comm) {
   Index most = 0;
   comm::agree(comm, [&] {

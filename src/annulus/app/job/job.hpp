@@ -27,9 +27,9 @@ struct Job : Request {
   /// Says why some rank does not use its best instruction set; empty if every rank does.
   std::string instruction_set_note;
 
-  /// Size of the slices that are computed one after another. If the run continues slices, it is their size. For a layer
-  /// and for stream it is the whole problem, otherwise as much as fits into a rank's memory; if
-  /// Problem::has_own_keys(), at most one batch entry. If nothing fits, it is the smallest size.
+  /// Size of the slices that are computed one after another. If the run continues slices of an earlier launch, they
+  /// keep their size. For a layer and for stream it is the whole problem, otherwise as much as fits into a rank's
+  /// memory, or the smallest size if nothing fits. If Problem::has_own_keys(), a slice has at most one batch entry.
   strategies::SliceSize slices;
   bool reads_ahead = false;  ///< the next slice's inputs fit into memory together with a slice
   double slice_bytes = 0;    ///< bytes of a slice, or of the layer, on the fullest rank, including what is read ahead

@@ -215,7 +215,7 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
   check_finished();
   found_finished_ = finished();
   if (comm.is_root() && found_finished_ > 0) {
-    const bool chosen = job.run.settings.distribution.strategy == "auto";  // perhaps it would choose another one now
+    const bool chosen = job.run.settings.distribution.strategy == "auto";  // now `auto` might choose another strategy
     core::print_to_stderr("annulus: going on: {} of {} units are finished{}\n", found_finished_, units(),
                           chosen ? fmt::format(", with strategy {}, as it was begun", cuts.strategy) : "");
   }
@@ -306,7 +306,8 @@ std::optional<Unit> LongRun::claim() {
     }
     if (unit || !wait) return unit;
     poll(nullptr, 0, /*ms=*/100);
-    // Another launch may take as long as it likes. A rank of this launch that stands still ends the run.
+    // While another launch works, this rank waits without limit. Otherwise it waits for a rank of its own launch: if
+    // that rank makes no progress, `waiting` ends the run.
     if (journal().worker(output_.launch())) {
       waiting.reset();
       comm::watchdog_progress();

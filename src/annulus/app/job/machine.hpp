@@ -26,8 +26,9 @@ struct MemoryShare {
 /// Returns the smallest MemoryShare of all ranks; the result is the same on every rank. Collective.
 MemoryShare memory_share(const comm::Communicator& comm);
 
-/// Memory limits that the batch system may enforce without a cgroup, in bytes: Slurm's --mem, for all ranks of a node,
-/// or --mem-per-cpu times a rank's CPUs, less `resident`, the bytes that this process uses.
+/// Memory limits that the batch system may enforce without a cgroup, in bytes: Slurm's --mem, for all ranks of a node
+/// together, or --mem-per-cpu times a rank's CPUs, minus `resident`, the bytes that this process uses. (From a rank's
+/// share of --mem, memory_share() subtracts them.)
 std::vector<core::MemoryBound> batch_bounds(core::Index resident);
 
 /// Returns how many of a GPU's free bytes a plan may use. A sixteenth, at most 512 MiB, is left for what plans do not
@@ -38,8 +39,8 @@ core::Index plannable_gpu_memory(core::Index free);
 /// Chooses one instruction set for the kernels of all ranks: the best that all their machines have. With different
 /// sets, results would have different bits. This costs little: ranks have equal parts of the work, so the slowest
 /// machine decides the speed anyway. Returns why some rank does not use its best set, "rank 3 has no avx512"; empty if
-/// all ranks use their best set. Collective. Throws Error(usage) on all ranks if, on some rank,
-/// the environment variable core::instruction_set_variable has no valid value.
+/// all ranks use their best set. Collective. Throws Error(usage) on all ranks if the environment variable
+/// core::instruction_set_variable has no valid value on some rank.
 std::string agree_on_instruction_set(const comm::Communicator& comm);
 
 /// Names two ranks with GPUs of different kinds: "rank 0 has sm_90, rank 3 sm_80"; empty if all GPUs are of one kind.

@@ -38,7 +38,7 @@ report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Com
 report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
 /// The findings of this rank for `count` numbers, of which `none` belong to rows that do not exist (padding). Local.
 report::LseFindings own_lse_findings(const Job& job, const void* lse, Index count, Index none);
-/// The first of `count` log-sum-exps that is NaN or +inf.
+/// The first of `count` log-sum-exps in host memory that is NaN or +inf; empty if there is none. Local.
 std::optional<store::NonFinite> find_wrong_lse(const Job& job, const void* lse, Index count);
 
 /// A warning if scores are so large that rounding one score to its neighbour changes its weight by a factor of 4 or

@@ -101,7 +101,8 @@ auto from_journal(const std::string& journal, Read&& read) {
   }
 }
 
-/// False for a phase without units, an empty slice or block, or a partition number that the table does not have.
+/// False if there is no phase, or a phase without units or with impossibly many; for an empty slice or block, a missing
+/// block_rows of stream, or a partition number that the table does not have.
 bool can_be(const Cuts& cuts) {
   constexpr Index most_units = Index(1) << 40;
   const bool has_phases = !cuts.phases.empty() && std::all_of(cuts.phases.begin(), cuts.phases.end(), [](Index units) {
@@ -156,7 +157,7 @@ std::vector<std::string> changes(const store::Journal& journal, const Request& r
         if (was != value) lines.push_back(fmt::format("{}{}: {} -> {}", what, name, was.dump(), value.dump()));
       }
     };
-    for (const auto& key : runfile::run_file_keys()) {  // only a new file gets these; their default accepts any file
+    for (const auto& key : runfile::run_file_keys()) {  // two keys shape a new file; their default continues any file
       if (key.name != "output.alignment" && key.name != "output.hints") continue;
       const std::string was = key.text(made.settings), now = key.text(asked.settings);
       if (now != was && now != key.text({})) lines.push_back(fmt::format("{}: {} -> {}", key.name, was, now));

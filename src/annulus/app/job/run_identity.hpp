@@ -14,7 +14,7 @@ namespace annulus::app {
 /// Error(failure).
 std::string identity_text(const Request& request, const Cuts& cuts);
 
-/// The cuts that an identity text contains. `journal`: the file that has the text, for messages.
+/// The cuts that an identity text contains. Throws Error(failure), which names `journal`, if the text is damaged.
 Cuts cuts_of(const std::string& identity, const std::string& journal);
 
 /// Returns what has changed since the journal began: "attention.causal: true -> false". `is_decided`: the request is a

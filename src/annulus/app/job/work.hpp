@@ -50,6 +50,7 @@ class Work {
   /// Uses the inputs of `other`, including dout and dlse. They must be the same rows of the same tensors. Returns false
   /// if this work cannot do that.
   virtual bool share_inputs(const Work& other) = 0;
+  /// Bytes of the inputs that this rank has in memory now. Local.
   virtual Index input_bytes() const = 0;
   /// Frees the results of the passes.
   virtual void drop_results() = 0;

@@ -49,7 +49,7 @@ std::string contents_of(const std::vector<std::string>& files) {
                      store::fingerprint(std::vector<Index>(text.begin(), text.end())));
 }
 
-/// Describes the input files of each case as above, in the order of `planned`.
+/// Returns contents_of() the input files of each case, in the order of `planned`.
 std::vector<std::string> contents_of(const std::vector<PlannedCase>& planned) {
   std::map<std::vector<std::string>, std::string> contents;
   std::vector<std::string> all;

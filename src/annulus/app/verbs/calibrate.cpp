@@ -329,7 +329,7 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
     machine.bfloat16_factor = factor(DType::bfloat16, Precision::bfloat16, false);
   const bool has_split_products =
       kernels::why_no_products(kernels::default_backend(), Precision::three_bfloat16).empty();
-  if (has_split_products && comm.max(Index(!core::has_matrix_units())) == 0) {  // others would take minutes
+  if (has_split_products && comm.max(Index(!core::has_matrix_units())) == 0) {  // vectors would take minutes
     machine.three_bfloat16_factor = factor(DType::float16, Precision::three_bfloat16, false);
     machine.six_bfloat16_factor = factor(DType::float32, Precision::six_bfloat16, false);
   }

@@ -250,8 +250,8 @@ void print_block(const Job& job, int block) {
 }
 
 /// For each pass, prints a line for each of the first steps_shown steps, and a line for the sum of all steps. The work
-/// of a later step is counted only in the sum. So one rank of 65,536 takes only seconds (with gradients some
-/// tens), unless an interval of its rows is shorter than the largest dilation.
+/// of a later step is counted only in the sum. So the schedule of one rank of 65,536 takes seconds (with gradients some
+/// tens of seconds), unless an interval of its rows is shorter than the largest dilation.
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_steps(job, *schedule_of(job, pass), rank, name_of(pass));
 }

@@ -1,6 +1,6 @@
-// Replaces <mpi.h> if the library is built without MPI (-DANNULUS_MPI=OFF). It declares MPI's names, so that the
-// folder comm compiles, but sends no messages. A communicator of one process (comm::Communicator()) calls none of
-// these functions. Almost all of them only return an error.
+// Replaces <mpi.h> if the library is built without MPI (-DANNULUS_MPI=OFF). It declares MPI's names, so that the folder
+// comm compiles, but sends no messages. Almost all of its functions only return an error. A communicator of one process
+// (comm::Communicator()) calls none of these functions.
 #pragma once
 
 #include <cstring>

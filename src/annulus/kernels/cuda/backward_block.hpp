@@ -81,7 +81,7 @@ class BackwardBlock {
   static constexpr int met_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
   static constexpr int depths = Memory::row_bytes / 32;
   static constexpr bool in_pairs = Memory::in_pairs;
-  static constexpr int gradients = owns_queries || in_pairs ? 1 : 2;  ///< that a warp makes
+  static constexpr int gradients = owns_queries || in_pairs ? 1 : 2;  ///< how many gradients a warp makes
   using Sums = typename Engine::Sums;
   using Numbers = QueryNumbers<Sum>;
   static_assert(shared_bytes <= most_shared_bytes);

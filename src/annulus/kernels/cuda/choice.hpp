@@ -16,8 +16,8 @@ inline constexpr bool is_built = true;
 inline constexpr bool is_built = false;
 #endif
 
-/// Returns why no GPU's tensor cores can compute such a call of attend(). Empty: those of some GPUs can. Examples:
-/// "the same bits for any cut are asked for", "rows of 10 bytes are no multiple of 16".
+/// Returns why no GPU's tensor cores can compute such a call of attend(). Empty: the tensor cores of some GPUs can.
+/// Examples: "the same bits for any cut are asked for", "rows of 10 bytes are no multiple of 16".
 std::string why_not_attend(const Operands& operands, const State& state);
 
 /// The same for attend_backward().

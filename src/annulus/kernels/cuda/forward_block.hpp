@@ -73,7 +73,8 @@ class ForwardBlock {
  private:
   static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
   static constexpr int key_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
-  static constexpr int step_pieces = ordered ? 1 : key_pieces, steps = key_pieces / step_pieces;  ///< in a tile
+  /// A tile's keys are weighed and added in `steps` steps of step_pieces pieces (16 keys) each.
+  static constexpr int step_pieces = ordered ? 1 : key_pieces, steps = key_pieces / step_pieces;
   static constexpr int depths = Memory::row_bytes / 32, chunks = Memory::row_bytes / chunk_bytes;
   static constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored));
   static constexpr Sum none = Sum(-INFINITY);
@@ -287,7 +288,7 @@ class ForwardBlock {
       int begin[parts], end[parts];
       ANNULUS_UNROLL
       for (int part = 0; part < parts; ++part) {
-        const int i = row_of(r, part);  // reads any bits for rows after the last query: their results are not stored
+        const int i = row_of(r, part);  // after the last query nothing was stored at i, but no result uses what is read
         begin[part] = tiles.place(tile, machine_.template load<Index>(Memory::seen_begin(i)));
         end[part] = tiles.place(tile, machine_.template load<Index>(Memory::seen_end(i)));
       }

@@ -29,8 +29,8 @@ inline void require_success(cudaError_t error, const char* what) {
   core::require(error == cudaSuccess, [&] { return fmt::format("{}: {}", what, cudaGetErrorString(error)); });
 }
 
-/// True if the build has code of the kernel for this GPU, and the GPU has this much shared memory. Then also allows the
-/// kernel to use that memory.
+/// True if the build has code of the kernel for this GPU, and the GPU has this much shared memory. If true, this call
+/// has also allowed the kernel to use that memory.
 template <class Kernel>
 bool can_run(Kernel* kernel, int shared_bytes) {
   cudaFuncAttributes attributes;
@@ -43,8 +43,8 @@ bool can_run(Kernel* kernel, int shared_bytes) {
 }
 
 /// Returns ask(device) for the GPU in use, and calls `ask` only once for each GPU. An answer is kept for each GPU,
-/// because a Plan of the library may ask before Kokkos has chosen a GPU. A Plan may also ask from another thread, so
-/// there is a mutex.
+/// because a Plan (library/plan.hpp) may ask before Kokkos has chosen a GPU. A Plan may also ask from another thread,
+/// so there is a mutex.
 template <class Answer, class Ask>
 Answer asked_once(std::map<int, Answer>& known, const Ask& ask) {
   static std::mutex mutex;

@@ -8,8 +8,8 @@ namespace {
 
 /// Called for each (split team, query of the tile, number d of the row). m is the largest of all m_p, and l = sum_p l_p
 /// 2^(m_p - m); acc is summed like l. All m_p are even integers, so powers of two are exact, or zero, as in the kernel
-/// that made the parts. A part in which the query sees no key has m = -inf, l = 0 and acc = 0; its power is 0, even if
-/// no part has a key for this query.
+/// that made the parts. A part in which the query sees no key has m = -inf, l = 0 and acc = 0, and its power is 0. (If
+/// no part has a key for this query, m_p - m is NaN, for which power_of_two() also returns 0.)
 template <class Sum>
 struct MergePartialStates {
   device::DeviceWorkView work;

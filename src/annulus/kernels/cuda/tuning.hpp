@@ -69,7 +69,7 @@ inline constexpr TileSizes query_sizes_3xtf32[] = {
 inline constexpr TileSizes key_sizes_3xtf32[] = {
     {32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 8, 1, 16, false}, {256, 8, 1, 16, false}};
 
-/// The same for float64: sums take twice the registers, and row tiles have 8 rows.
+/// The same for float64: a sum takes two registers, but a row tile has only 8 rows.
 inline constexpr TileSizes query_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 1, 32, false}, {128, 4, 2, 16, false}};
 

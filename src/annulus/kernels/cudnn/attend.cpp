@@ -21,8 +21,8 @@ namespace {
 using core::TensorView;
 using Space = Kokkos::DefaultExecutionSpace;
 
-// The most plans for one list, because the engine needs some time to make a plan. Packed documents, each of another
-// length, would need hundreds.
+// At most this many plans are made for one list, because the engine needs some time for each. Packed documents, each of
+// another length, would need hundreds.
 constexpr std::size_t most_shapes = 64;
 
 ComputedPairs all_pairs;

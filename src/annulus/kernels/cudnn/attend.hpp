@@ -20,9 +20,9 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const Poll& poll);
 
-/// Return the most bytes that these functions take; `shape` has all heads. attend_bytes() leaves out the engine's own
-/// workspace. attend_backward_bytes() includes one like that of cuDNN's kernels: float32 sums of dq (and, if query
-/// heads share keys, of dk and dv of each query head), and one number per row and head.
+/// Return the most bytes that these functions allocate; `shape` has all heads. attend_bytes() leaves out the engine's
+/// workspace. attend_backward_bytes() includes the workspace that cuDNN's kernels need: float32 sums of dq (and, if
+/// query heads share keys, of dk and dv of each query head), and one number per row and head.
 Index attend_bytes(const core::Shape& shape, Index rows);
 Index attend_backward_bytes(const core::Shape& shape, Index rows);
 

@@ -22,7 +22,7 @@ std::string cudnn_version();
 /// why_no_cudnn() if that is not empty, and Error(failure) if cuDNN cannot be started.
 std::unique_ptr<Engine> make_engine(void* stream);
 
-/// A GPU that this machine need not have; the numbers are those of an H100 SXM.
+/// Describes a GPU that this machine need not have. The default numbers are an H100 SXM's.
 struct DescribedGpu {
   std::string json;  ///< cuDNN's description, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION
   int compute_capability = 90;

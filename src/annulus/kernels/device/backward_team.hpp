@@ -214,8 +214,8 @@ class BackwardTeam {
     return rule(c.tile.item, score, owns_queries ? own_t : met_t, owns_queries ? met_t : own_t,
                 owns_queries ? c.own_rows.head[i] : c.met_rows.head[j]);
   }
-  /// True if (i, j) lies beyond the tile, as a thread's block may. Only rules need this check, because they read tables
-  /// at the pair's row numbers.
+  /// True if (i, j) lies beyond the tile; a thread's block may reach that far. Only rules need this check, because they
+  /// read tables at the pair's row numbers.
   KOKKOS_FUNCTION bool is_beyond(const Context& c, int count, int i, int j) const {
     return !std::is_same_v<Rule, PlainScores> && (i >= c.tile.count || j >= count);
   }

@@ -36,7 +36,7 @@ struct ChangedScores {
 
   T cap;               ///< times log2(e); 0: no cap
   const T* slopes;     ///< of the tensors' query heads, times log2(e) and the unit of coordinates; null: no bias
-  core::Index exempt;  ///< pairs with one of this many first rows of a document have no bias
+  core::Index exempt;  ///< a pair has no bias if one of its rows is among this many first rows of its document
   /// (S, 2), whole numbers (Coordinates::whole); null: distances are differences of row numbers.
   const Coordinate* coordinates;
 

@@ -209,8 +209,8 @@ class ForwardTeam {
 
   KOKKOS_FUNCTION bool has_entropy() const { return state.score_sum != nullptr; }
 
-  /// s = scores; those of hidden pairs and of the padding to a whole piece are -inf. Ends with a barrier: K is not read
-  /// after it.
+  /// Writes the scores to s. Hidden pairs, and the padding to a whole piece, get -inf. Ends with a barrier: all threads
+  /// have read K.
   KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
     const TeamTile& tile = c.tile;
     typename Tile::Scores scores = {};

@@ -24,7 +24,7 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
   core::copy_to_device(buffer.data(), elements.data(), bytes);
   return buffer;
 }
-/// Returns a buffer of `bytes` bytes that `fill` has filled from `source`, which must not change. It is that of an
+/// Returns a buffer of `bytes` bytes that `fill` has filled from `source`, which must not change: the buffer of an
 /// earlier call with the same purpose, source and number of bytes, or otherwise a new one. A buffer is kept until the
 /// first call after its source is destroyed. A new buffer replaces those for the same purpose that are not in use.
 core::Buffer kept_form(const std::string& purpose, const std::shared_ptr<const void>& source, core::Index bytes,

@@ -28,7 +28,7 @@ template <int piece, int width, class Storage, class T, class Member, class RowA
 KOKKOS_INLINE_FUNCTION void load_pieces(const Member& team, int count, int available, T factor, const RowAt& row_at,
                                         T* to, int stride, core::Index* not_finite) {
   constexpr int across = width / piece, together = 4;
-  constexpr int most = 16 / int(sizeof(T)), part = piece < most ? piece : most;  // part: written at once
+  constexpr int most = 16 / int(sizeof(T)), part = piece < most ? piece : most;  // numbers that are written at once
   static_assert(width % piece == 0);
   const int pieces = count * across, threads = team.team_size();
   for (int first = team.team_rank(); first < pieces; first += together * threads) {

@@ -59,7 +59,7 @@ struct TeamTile {
   int count;
 };
 
-/// Returns how many rows of one batch entry all teams of an item own together; with Owner::rows, those of one head.
+/// Returns how many rows of one batch entry (with Owner::rows: and of one head) all teams of an item own together.
 KOKKOS_INLINE_FUNCTION Index owned_rows(const core::WorkItem& item, Owner owner) {
   if (owner == Owner::keys) return item.key.count;
   return owner == Owner::rows ? item.query.count : item.query.count * item.head_count;

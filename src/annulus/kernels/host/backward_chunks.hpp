@@ -51,8 +51,8 @@ struct ScoreKeys {
 /// Extends ScoreRows by what gradients need. A row of dout has as many numbers as a value, Dv:
 ///   dout     [slab][capacity][NR]     dout' (pairs: dout); padding rows are zero, as in queries
 ///   dq       [group][slab][MR][NR]    groups of MR rows; null: not wanted
-///   added_queries, added_dout         queries and dout as factors of dK and dV. If words are numbers: the same memory;
-///            pairs: [slab][capacity / 2][NR], where a word has numbers of two successive rows
+///   added_queries, added_dout         queries and dout for the products that add to dK and dV. If words are numbers:
+///            the same memory; pairs: [slab][capacity / 2][NR], where a word has numbers of two successive rows
 ///   delta    [capacity]               delta' (pairs: delta / output_scale)
 ///   factors  [capacity]               factor * output_scale, by which dout (pairs: E) is multiplied
 ///   finite                            queries and dout are finite: then weight 0 is enough to leave out an unseen key
@@ -112,7 +112,8 @@ struct StatisticSums {
 /// P (if words are numbers: E) and dS of one tile. They stay in the caches from the products that make them to those
 /// that read them.
 ///   p, ds    [capacity of the queries][strip_stride]      pairs: two rows share a word, [capacity / 2][strip_stride]
-///   ds_rows  dS as factor of dQ. Numbers: ds itself; pairs: two keys share a word, [capacity][strip_stride / 2]
+///   ds_rows  dS again, for the products that add to dQ. Numbers: ds itself; pairs: two keys share a word,
+///            [capacity][strip_stride / 2]
 ///   weights  [MR][strip_stride]                           pairs: E of the current MR rows; numbers: null
 template <class T>
 struct Strips {

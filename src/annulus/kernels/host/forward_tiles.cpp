@@ -3,8 +3,9 @@
 // strips of kStripKeys keys. For each group and strip, these steps follow one another:
 //   scores -> running maximum -> weights -> accumulator
 // The strip of scores stays in the first-level cache. Running maxima hardly ever rise after the first strips
-// (online_softmax.hpp). So if rows see all keys of a strip, weights are computed directly with the current maxima, and
-// scores are not stored. If a maximum must rise, the strip is computed again, in the steps above.
+// (online_softmax.hpp). So if rows see all keys of a strip, and if it is faster (kWeighsAtOnce), weights are computed
+// directly with the current maxima, and scores are not stored. If a maximum must rise, the strip is computed again, in
+// the steps above.
 #include "annulus/kernels/host/forward_tiles.hpp"
 
 #include "annulus/kernels/host/block.hpp"

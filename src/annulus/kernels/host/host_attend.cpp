@@ -25,9 +25,9 @@ void check_head_dim(const core::Shape& shape) {
   }
 }
 
-/// Returns the function table of a pass for words T. With the set amx, pairs use the matrix unit's table if
-/// on_matrix_unit is true. If a factor is the sum of several bfloat16 numbers (parts > 1), there are only tables of
-/// MatrixUnit. So other sets then use one of these whose vector code computes the same bits.
+/// Returns the function table of a pass for words T. If on_matrix_unit is true, pairs use the table of a MatrixUnit in
+/// two cases: with the set amx, and if factors are sums of several bfloat16 numbers (parts > 1), because there are no
+/// other tables for these. If the set is not amx, this MatrixUnit is vector code that gives the same bits.
 template <class T>
 const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit, int parts,
                                    decltype(&MatrixTiles::forward) pass) {

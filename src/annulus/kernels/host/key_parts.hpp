@@ -14,8 +14,8 @@
 
 namespace annulus::kernels::host {
 
-/// See key_parts() of attention.hpp. Returns 1 if more than a quarter of a large node's threads have a task already;
-/// otherwise enough parts for all of them, but not so many that parts have few keys, or together take much memory.
+/// See key_parts() of attention.hpp. Returns 1 if more than a quarter of a large node's threads have a task already.
+/// Otherwise returns enough parts for all its threads, but not so many that parts have few keys or take much memory.
 core::Index key_parts(const core::Shape& shape, core::Index rows);
 /// Returns into how many parts to cut the keys of a list's items: at most `most`, and fewer if parts of the item with
 /// the most keys would be short.

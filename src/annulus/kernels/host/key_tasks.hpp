@@ -93,7 +93,7 @@ struct ChunkRows {
   RowWalk walk;  // is at the row of the first pair
   Index first;
   Index count;
-  Index first_t;  // comb index of the first row; last_t is that of the last row
+  Index first_t;  // comb index of the first row; last_t: of the last row
   Index last_t = 0;
   bool ends = true;  // whether a block ends with the last row
 

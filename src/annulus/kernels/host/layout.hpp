@@ -47,8 +47,8 @@ constexpr int kTileKeys = 96;
 template <class T>
 constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
 
-/// A backward task has a multiple of this many keys, except for an item's last keys: 96, 48, 24 or 12. NR is a multiple
-/// of 4, so this is a multiple of both NR and MR = 6 or 12.
+/// The number of keys of a backward task is a multiple of this (96, 48, 24 or 12), unless the item ends earlier. NR is
+/// a multiple of 4, so this is a multiple of both NR and MR = 6 or 12.
 template <class T>
 constexpr int kKeyStep = 3 * kKeyBlock<T>;
 static_assert(kKeyStep<float> % kRowBlock == 0 && kKeyStep<double> % kRowBlock == 0);

@@ -40,7 +40,7 @@ struct BackwardTask {
 };
 
 /// Returns the tasks of a work list for every batch entry. A task has at most `max_keys` keys, and fewer if there would
-/// be too few tasks for `threads`. Its number of keys is a multiple of `key_step`, except for the last keys of an item.
+/// be too few tasks for `threads`. Its number of keys is a multiple of `key_step`, unless the item ends earlier.
 /// The cost of a task includes the tasks that wait for it, and the most costly tasks come first. So of an item's tasks
 /// the one with the last keys comes first, and tasks of items of equal size alternate.
 std::vector<BackwardTask> make_backward_tasks(const core::WorkList& work, core::Index batch, core::Index max_keys,

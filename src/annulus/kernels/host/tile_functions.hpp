@@ -93,7 +93,7 @@ struct TileFunctions {
   int depth_step;              // backward: words of a row are padded to a multiple of this
   int column_step;             // forward: columns of values and accumulators are padded to a multiple of this
   int backward_row_step;       // query rows of a chunk are padded to a multiple of this
-  int backward_key_step;       // a task has a multiple of this many keys (of MR and NR), except for an item's last keys
+  int backward_key_step;       // a task's keys are a multiple of this (and this of MR and NR), unless the item ends
   int key_panel;               // backward: a task's keys are padded to a multiple of this (vectors: NR)
   int strip_stride;            // words from one row of P (or dS) to the next (Strips)
 
@@ -138,7 +138,7 @@ struct TileFunctions {
   /// G * strip_keys numbers. Entry [1] is for panels with a score_sum.
   void (*add_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
   /// Does the same for scores that have a cap or a bias (RuledPairs). add_chunks and add_statistics have such variants,
-  /// too. Tables of matrix units have none of these, no add_statistics and no add_tile[1].
+  /// too. Tables of matrix units have no variants for rules, no add_statistics and no add_tile[1].
   void (*add_ruled_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
   /// Backward: adds the terms of the two chunks' (row, key) pairs. A row's dq takes keys one after another in
   /// descending order. A key's dk and dv take rows in ascending order.

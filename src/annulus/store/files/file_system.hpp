@@ -26,7 +26,7 @@ void check_can_be_made(const std::string& file, bool overwrite);
 /// Throws Error(failure) if the file system of `file` has less than `bytes` free.
 void check_free_space(const std::string& file, core::Index bytes);
 
-/// Makes an open file `bytes` long, and reserves that space if the file system can. So a full disk, a quota or a size
+/// Makes an open file `bytes` long, and reserves this space if the file system can. So a full disk, a quota or a size
 /// limit causes an error now, and not after hours of computing. Throws Error(failure) with the file's name.
 void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 

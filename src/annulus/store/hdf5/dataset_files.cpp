@@ -55,9 +55,9 @@ bool has_link(hid_t file, const std::string& name) {
   return comm::blocking("H5Lexists", H5Lexists, file, name.c_str(), hid_t(link_access())) > 0;
 }
 
-/// The paths at which HDF5 looks, in this order, for the file `named`, which has a source of a virtual dataset in
-/// `holder`. If `named` is absolute, HDF5 looks there, and elsewhere for its last part only. Elsewhere is: below
-/// `prefix`, beside `holder`, in the working directory, and, if `holder` is a link, beside the file to which it leads.
+/// The file `holder` has a virtual dataset with a source in the file `named`. Returns the paths at which HDF5 looks for
+/// `named`, in this order. If `named` is absolute, the first is `named` itself, and the others have only its last part.
+/// HDF5 looks below `prefix`, beside `holder`, in the working directory and, if `holder` is a link, beside its target.
 std::vector<fs::path> places_of_source(const fs::path& named, const std::string& holder, const std::string& prefix) {
   std::error_code ignored;
   std::vector<fs::path> folders, places;
@@ -70,6 +70,7 @@ std::vector<fs::path> places_of_source(const fs::path& named, const std::string&
 }
 
 /// The first of these paths that is a regular file; empty if there is none. A dataset of `holder` needs this file.
+/// Throws Error(failure) if one of the paths before it is a FIFO or a device.
 std::optional<std::string> found_file(const std::vector<fs::path>& places, const std::string& holder) {
   std::error_code ignored;
   for (const fs::path& place : places) {
@@ -118,7 +119,7 @@ std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::stri
     const Source source(*place, dataset);
     bool& may_lack = found.emplace(source, true).first->second;
     may_lack = may_lack && block > 0;
-    return std::exchange(before, source) != source;  // the same source again: there is no last block
+    return std::exchange(before, source) != source;  // the same source again: the blocks would never end
   };
   for (std::size_t i = 0; i < count; ++i) {
     const std::string file = text_from(
@@ -132,7 +133,7 @@ std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::stri
   return found;
 }
 
-/// HDF5 calls this function at every external link on a path. Notes `parent`, the file that contains the link.
+/// HDF5 calls this function for every external link that it follows. Notes `parent`, the file that contains the link.
 herr_t note_parent(const char* parent, const char* group, const char* file, const char* object, unsigned* flags,
                    hid_t access, void* files) {
   if (refuse_special_files(parent, group, file, object, flags, access, nullptr) < 0) return -1;
@@ -224,7 +225,7 @@ struct Search {
   }
 
   void note_gaps(hid_t dataset, const std::string& where, const std::string& as_source) {
-    const bool is_source = !as_source.empty();  // the dataset may not map what its source lacks
+    const bool is_source = !as_source.empty();  // perhaps the virtual dataset does not use what its source lacks
     std::string found = described_gaps(dataset, where, is_source ? as_source : where, may_be_unread || is_source);
     if (!found.empty()) gaps.push_back(std::move(found));
   }

@@ -29,8 +29,8 @@ bool is_stored_elsewhere(hid_t creation) {
   return H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0;
 }
 
-/// What HDF5 returns in place of a number that was never written. Empty if it returns nothing, and leaves the memory of
-/// that number as it was.
+/// The value that HDF5 returns for a number that was never written. Empty if HDF5 leaves the memory for that number as
+/// it was.
 std::optional<double> fill_value_of(hid_t creation, const std::string& where) {
   H5D_fill_value_t defined = H5D_FILL_VALUE_ERROR;
   H5D_fill_time_t time = H5D_FILL_TIME_ERROR;
@@ -49,7 +49,8 @@ hsize_t product(const std::vector<hsize_t>& extents) {
   return std::accumulate(extents.begin(), extents.end(), hsize_t(1), std::multiplies<>());
 }
 
-/// How many numbers of a virtual dataset have a source. Returns the number of all if a source is for single points.
+/// Counts the numbers of a virtual dataset that have a source. Counts all numbers of the dataset if a source is for the
+/// whole dataset, or for single points.
 hsize_t mapped_numbers(hid_t creation, const std::vector<hsize_t>& extents, const std::string& where) {
   const std::vector<hsize_t> zeros(extents.size()), ones(extents.size(), 1);
   std::size_t count = 0;
@@ -59,7 +60,7 @@ hsize_t mapped_numbers(hid_t creation, const std::vector<hsize_t>& extents, cons
     SpaceId one(check_hdf5(H5Pget_virtual_vspace(creation, i), "{}", where));
     const H5S_sel_type type = H5Sget_select_type(one);
     if (type == H5S_SEL_ALL || type == H5S_SEL_POINTS) return product(extents);  // HDF5 cannot unite points
-    if (hsize_t(H5Sget_select_npoints(one)) == H5S_UNLIMITED) {  // takes the part of the selection inside the extents
+    if (hsize_t(H5Sget_select_npoints(one)) == H5S_UNLIMITED) {  // keeps the part of the selection inside the extents
       std::vector<hsize_t> start(zeros), stride(zeros), blocks(zeros), block(zeros);
       check_hdf5(H5Sget_regular_hyperslab(one, start.data(), stride.data(), blocks.data(), block.data()), "{}", where);
       one = SpaceId(check_hdf5(H5Screate_simple(int(extents.size()), extents.data(), nullptr), "{}", where));
@@ -68,7 +69,7 @@ hsize_t mapped_numbers(hid_t creation, const std::vector<hsize_t>& extents, cons
       check_hdf5(H5Sselect_hyperslab(one, H5S_SELECT_AND, start.data(), stride.data(), blocks.data(), block.data()),
                  "{}", where);
     }
-    if (H5Sget_select_type(one) != H5S_SEL_HYPERSLABS) continue;  // nothing of it is inside
+    if (H5Sget_select_type(one) != H5S_SEL_HYPERSLABS) continue;  // no part of the selection is inside
     parts.push_back(std::move(one));
   }
   for (std::size_t step = 1; step < parts.size(); step *= 2) {  // unites pairs: one by one, 10,000 parts take seconds
@@ -79,7 +80,7 @@ hsize_t mapped_numbers(hid_t creation, const std::vector<hsize_t>& extents, cons
   return parts.empty() ? 0 : hsize_t(H5Sget_select_npoints(parts.front()));
 }
 
-/// What was never written of a dataset: "lacks 2 of its 8 chunks (never written)"; empty if all was written.
+/// Says which part of a dataset was never written: "lacks 2 of its 8 chunks (never written)"; empty if all was written.
 std::string unwritten_part(hid_t dataset, hid_t creation, const std::string& where) {
   const bool is_virtual = H5Pget_layout(creation) == H5D_VIRTUAL;
   if (!is_virtual && H5Pget_layout(creation) != H5D_CHUNKED) return "";

@@ -20,9 +20,9 @@ void refuse_unwritten(hid_t dataset, const std::string& where);
 
 /// Describes the chunks of a dataset that were never written, or the numbers of a virtual dataset that have no source:
 /// "SUBJECT lacks 2 of its 8 chunks (never written): HDF5 reads them as 0". Empty if there are none, or before HDF5
-/// 1.10.6. Throws Error(failure) with this text if HDF5 does not read them as 0, unless `may_be_unread`: they may
-/// belong to rows that do not exist. `where` names the dataset. Call it when the file is looked at first: counting a
-/// million chunks takes time.
+/// 1.10.6. Throws Error(failure) with this text if HDF5 does not read them as 0, unless `may_be_unread` is true,
+/// because they may then belong to rows that do not exist. `where` names the dataset. Call it when the file is looked
+/// at first: counting a million chunks takes time.
 std::string described_gaps(hid_t dataset, const std::string& where, const std::string& subject, bool may_be_unread);
 
 /// Returns the byte of the file `path` at which the dataset's numbers begin. Returns DatasetInfo::by_hdf5 if the

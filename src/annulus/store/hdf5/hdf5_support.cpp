@@ -54,8 +54,8 @@ TypeId type_among(hid_t int64, hid_t float64, hid_t float32, NumberType type) {
   return small_float(*type.dtype(), float32);
 }
 
-/// HDF5 must not close objects at the end of the process. It would try again to close what it could not close before (a
-/// file on a full disk), and HDF5 1.10 would then crash. Everything that matters is closed by then. This must be the
+/// HDF5 must not close objects at the end of the process. It would try again to close a file that it could not close
+/// before (on a full disk), and HDF5 1.10 would then crash. Everything that matters is closed by then. This must be the
 /// first call of HDF5.
 [[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
 

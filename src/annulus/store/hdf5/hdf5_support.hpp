@@ -18,7 +18,8 @@ namespace annulus::store {
 
 using core::Index;
 
-/// HDF5's list of variable length, as a named type, because nvcc 13.0 cannot compile vectors of HDF5's unnamed struct.
+/// HDF5's list of variable length. The type has a name, because nvcc 13.0 cannot compile vectors of HDF5's unnamed
+/// struct.
 struct VariableList : hvl_t {};
 
 /// Stops HDF5 from printing its errors to stderr; our messages contain HDF5's reason instead.
@@ -98,7 +99,7 @@ FileId create_alone(const std::string& path, Index large = 1, Index step = 1);
 /// device, for which HDF5 would wait.
 herr_t refuse_special_files(const char* parent, const char* group, const char* file, const char* object,
                             unsigned* flags, hid_t access, void* nothing);
-/// The properties for following links: HDF5 calls refuse_special_files() for every external link.
+/// Access properties with which HDF5 calls refuse_special_files() for every external link that it follows.
 PropertyId link_access();
 
 /// The paths ("/q") of the links in a file's top group, at most 10,000 of them. Throws Error(failure).

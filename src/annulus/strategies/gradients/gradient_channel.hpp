@@ -10,8 +10,8 @@
 
 namespace annulus::strategies {
 
-/// Messages with one hop's sums, either sent or received. `near` goes to the next neighbour or comes from the previous
-/// one. `back` goes to the owner of the rows, or comes from a rank that read this rank's rows.
+/// The messages with one hop's sums that a rank sends, or that it receives. `near` goes to the next neighbour or comes
+/// from the previous one. `back` goes to the owner of the rows, or comes from a rank that read this rank's rows.
 struct GradientMessages {
   comm::Message near;
   comm::Message back;
@@ -44,7 +44,8 @@ class GradientChannel {
 
   /// Returns the block for the sums of the rows that hop h brought, filled with zeros.
   GradientBlock open(std::size_t h);
-  /// Call this when the sums for the rows of hop h are complete. Collects the sums that cannot be sent from the block.
+  /// Call this when the sums for the rows of hop h are complete. Collects the sums that cannot be sent
+  /// straight from the block.
   void begin(std::size_t h);
   /// The messages that begin(h) made ready to send, and those to receive at the same time.
   const GradientMessages& outgoing() const { return messages_out_; }

@@ -1,4 +1,4 @@
-// Adds up dK and dV, or what keys receive (enum Sums). Sums for a rank's own keys stay on this rank; those for other
+// Adds up dK and dV, or what keys receive (enum Sums). Sums for a rank's own keys stay on this rank; sums for other
 // keys go to the rank that owns these keys.
 #pragma once
 
@@ -15,7 +15,7 @@ class SumRound {
   /// Number of steps in which sums may move; this may be more than the number of steps that have keys.
   virtual std::size_t steps(int) const { return 1; }
   virtual Transfers transfers(int, std::size_t) const { return {}; }
-  /// Bytes of buffers for sums during each step; those of the last step are held to the round's end. Empty: no buffers.
+  /// Bytes of buffers for sums in each step. The last step's buffers are held to the round's end. Empty: no buffers.
   virtual std::vector<Index> buffer_bytes(int) const { return {}; }
 };
 

@@ -38,8 +38,8 @@ class HopSumPlan final : public SumPlan {
   std::deque<HopSumRound> rounds_;
 };
 
-/// An owner adds returning sums in the order of hops and, within a hop, of channels, whenever they arrive. For each
-/// channel a rank holds at most two blocks of sums, one block to send and one received block.
+/// An owner adds returning sums in the order of hops and, within a hop, of channels, in whatever order they arrive. For
+/// each channel a rank holds at most two blocks of sums, one buffer for sums to send and one buffer for received sums.
 class HopSums final : public GradientSink {
  public:
   HopSums(const PassContext& context, const HopSumPlan& plan)
@@ -53,7 +53,8 @@ class HopSums final : public GradientSink {
   void finish() override { channels_.clear(); }
 
  private:
-  /// Messages that a rank sends in a step, or receives. Two ranks list the messages between them in the same order.
+  /// The messages that a rank sends in a step, or that it receives. Two ranks list the messages between them in the
+  /// same order.
   struct Messages {
     std::vector<comm::Message> near;  ///< between neighbours on the ring
     std::vector<comm::Message> back;  ///< between readers and owners

@@ -37,7 +37,7 @@ class OrderedSlice {
     std::optional<std::size_t> step;
     pattern::GradientHop travel;
   };
-  mutable std::array<Known, 3> known_;  // of step s at index s mod 3
+  mutable std::array<Known, 3> known_;  // step s is at index s mod 3
 };
 
 /// Bytes of the buffers for a slice's sums.
@@ -48,7 +48,7 @@ struct OrderedBytes {
 
   Index total() const { return incoming + block + outgoing; }
   /// An upper bound, if no K/V block has more than `block` bytes of sums and no message more than `message` bytes. In a
-  /// step, sums either go forward or return to their owner, but sums of both kinds may arrive.
+  /// step each sum is sent once, forward or back, but two full messages may arrive, one of each kind.
   static OrderedBytes at_most(Index block, Index message) { return {2 * message, block, message}; }
 };
 OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice);

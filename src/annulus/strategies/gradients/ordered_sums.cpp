@@ -8,7 +8,7 @@ namespace annulus::strategies {
 
 namespace {
 
-constexpr std::size_t ordered_kinds = 4;  // more than the kinds in use (hop_tag()): K and V, and the sums of each slice
+constexpr std::size_t ordered_kinds = 4;  // more than the kinds in use (hop_tag()): one for K and V, one for each slice
 
 Plans with_sums(std::unique_ptr<KeyPlan> keys, std::size_t rounds, HopMode mode) {
   auto sums = std::make_unique<OrderedSumPlan>(*keys, rounds, mode);

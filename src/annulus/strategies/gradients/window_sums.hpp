@@ -19,7 +19,7 @@ class WindowSumRound final : public SumRound {
   std::vector<Index> buffer_bytes(int rank) const override { return {total(block_bytes(rank))}; }
 
   const WindowRound& keys() const { return keys_; }
-  static constexpr std::size_t count = 2;  ///< number of blocks: the kernel adds to one while the other is sent
+  static constexpr std::size_t count = 2;  ///< number of blocks: the kernel adds to one block while the other is sent
   std::array<Index, count> block_bytes(int rank) const;
 
  private:
@@ -47,7 +47,7 @@ class WindowSumPlan final : public SumPlan {
   std::deque<WindowSumRound> rounds_;
 };
 
-/// Ranks add in the order in which they happen to be ready, so the last bits differ from run to run. Between the
+/// Ranks add in the order in which they happen to be ready, so the last bits may differ from run to run. Between the
 /// constructor and finish() no rank waits for another. In finish() ranks wait until all of them have added.
 class WindowSums final : public GradientSink {
  public:

@@ -23,8 +23,8 @@ class CollectiveKeys final : public SourceOf<GatheredRound> {
   KeyBlock block_;
 };
 
-/// The rows of every rank are a block: this rank's own block is in the tensors, the others are in one buffer, rank
-/// after rank, each laid out as Tensors::kv.
+/// The rows of every rank are a block. This rank's own block is in the tensors. The other blocks are in one buffer,
+/// rank after rank, each laid out as Tensors::kv.
 class GatheredKeys final : public SourceOf<GatheredRound> {
  public:
   GatheredKeys(const PassContext& context, const GatheredPlan& plan)

@@ -88,7 +88,7 @@ class KeyRound {
 
   /// Number of steps of a rank, step 0 included.
   virtual std::size_t steps(int) const { return 1; }
-  /// Number of channels of a rank: the most blocks that a step has.
+  /// Number of channels of a rank. A step has at most one block in each.
   virtual std::size_t channels() const { return 1; }
   /// True if step 0 computes with a channel's block. If all channels have all own rows, only the first one computes.
   virtual bool computes_own(std::size_t channel) const { return channel == 0; }
@@ -105,7 +105,7 @@ class KeyRound {
 
   /// Returns what travels while the rank works on step s.
   virtual Transfers transfers(int, std::size_t) const { return {}; }
-  /// Bytes of buffers during each step; buffers of the last step are held to the end of the round. Empty: no buffers.
+  /// Bytes of buffers during each step. The last step's buffers are held to the round's end. Empty: no buffers.
   virtual std::vector<Index> buffer_bytes(int) const { return {}; }
 
  protected:

@@ -35,16 +35,18 @@ class Location {
 };
 
 /// What a key source and a gradient sink need to know of a pass on one rank. Only the location is copied.
+/// Usually entry 0 of `metrics` counts the work on own rows, and entry d counts what comes from distance d (hop d - 1)
+/// and the work on it.
 struct PassContext {
   const Problem& problem;
   const pattern::Partition& partition;
   const Location location;
-  const Tensors& tensors;      ///< this rank's
-  core::RankMetrics& metrics;  ///< entry h counts what hop h brings, and the work on it
+  const Tensors& tensors;  ///< this rank's tensors
+  core::RankMetrics& metrics;
 
   int rank() const { return location.rank(); }
   const comm::Communicator& comm() const { return location.comm(); }
-  const pattern::StoredRows& rows() const { return partition[std::size_t(rank())]; }  ///< of keys
+  const pattern::StoredRows& rows() const { return partition[std::size_t(rank())]; }  ///< this rank's key rows
   core::HopMetrics& hop(std::size_t h) const { return metrics.hops[std::min(h, metrics.hops.size() - 1)]; }
 };
 
@@ -62,7 +64,7 @@ class KeySource {
   virtual std::string scope(std::size_t s) const = 0;
 
   /// Returns the block of step s in a channel, or nullptr if there is none. The block is valid from complete(s - 1) to
-  /// complete(s), that of step 0 to the end of the round.
+  /// complete(s); the block of step 0 is valid to the end of the round.
   virtual const KeyBlock* block(std::size_t s, std::size_t channel) const = 0;
 
   /// The queries that the kernel computes with this block.

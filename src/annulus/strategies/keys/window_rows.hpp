@@ -8,7 +8,7 @@
 namespace annulus::strategies {
 
 /// Returns all rows of a rank as its window stores them: interval after interval, head after head. Rows of a head that
-/// follow one another are contiguous, so an interval is read in kv_parts() * Hkv long pieces, not in a piece per row.
+/// follow one another are contiguous. So an interval is read in kv_parts() * Hkv long pieces, not row by row.
 pattern::PackedRows window_rows(const Problem& problem, const pattern::StoredRows& rows);
 
 /// Copies the rank's K and V into the window.
@@ -18,7 +18,7 @@ void fill_window(const Problem& problem, const pattern::StoredRows& rows, const 
 void add_window(const Problem& problem, const pattern::StoredRows& rows, const comm::Window& window,
                 const GradientBlock& own);
 
-/// Where packed rows are in their owner's window, as runs; and the number of rows of one head in that window.
+/// Says where packed rows are in their owner's window. `held`: number of rows of one head in that window.
 struct WindowRuns {
   std::vector<comm::RowRun> runs;
   Index held = 0;

@@ -1,6 +1,6 @@
 // allgather_overlap: every rank gets all of K and V, as in allgather. While rows travel, the kernel works on the rank's
-// own rows, then on the rows of each other rank: in the order of their arrival (forward pass), or those of rank - 1,
-// rank - 2, ... (backward pass). This takes O(n) memory per rank.
+// own rows, then on the rows of one other rank after another: in the order of their arrival (forward pass), or in the
+// order rank - 1, rank - 2, ... (backward pass). This takes O(n) memory per rank.
 #include "annulus/strategies/gradients/gathered_sums.hpp"
 #include "annulus/strategies/keys/gathered_plan.hpp"
 #include "annulus/strategies/named/named.hpp"

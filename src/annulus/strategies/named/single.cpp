@@ -1,4 +1,4 @@
-// single: rank 0 holds all rows and computes; the others wait.
+// single: rank 0 holds all rows and computes; the other ranks wait.
 #include "annulus/strategies/named/named.hpp"
 #include "annulus/strategies/own_passes.hpp"
 

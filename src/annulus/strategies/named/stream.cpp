@@ -1,6 +1,7 @@
-// stream: keys are read from the input file. So memory holds only one block of rows and what this block reads, however
-// many rows there are. Blocks read rows from other blocks as ranks of `rotation` receive rows from other ranks. No
-// messages travel. Inside a phase (block_passes.hpp) no rank waits for another. A stopped run keeps finished blocks.
+// stream: keys are read from the input file. So memory holds only one block of rows and the rows that this block reads,
+// however many rows there are. A block reads from other blocks the rows that a rank of `rotation` would receive from
+// other ranks. No messages travel. Inside a phase (block_passes.hpp) no rank waits for another. When a run is stopped,
+// it keeps its finished blocks.
 #include "annulus/strategies/keys/stream_plan.hpp"
 #include "annulus/strategies/named/named.hpp"
 

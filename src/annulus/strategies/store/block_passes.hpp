@@ -42,6 +42,7 @@ struct UnitMetrics {
   std::vector<std::int64_t> sink_sums = {};  ///< of the unit's queries (Tensors::sink_sums)
 };
 
+/// All rows of the problem must be queries.
 class BlockPasses {
  public:
   /// `dlse`: whether the store has gradients of the LSE. `sink`: scores of the extra keys (Tensors::sink).

@@ -1,7 +1,7 @@
 // Reads the query rows of other blocks that see a block's keys: the mirror image of keys/read_round.hpp. In a
-// reproducible problem key row y adds the queries of its own block from y on, then those of later blocks, then those of
-// earlier blocks from block 0 on, and finally those of its own block before y (gradients/ordered_sums.hpp). In other
-// problems it adds all queries of its own block first.
+// reproducible problem key row y adds the queries of its own block from y on, then the queries of later blocks, then
+// the queries of earlier blocks from block 0 on, and finally the queries of its own block before y
+// (gradients/ordered_sums.hpp). In other problems it adds all queries of its own block first.
 //
 // Worked example: 12 rows in 3 blocks: key row 5 in block 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 #pragma once

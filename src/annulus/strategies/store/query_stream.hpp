@@ -1,7 +1,7 @@
 // Makes dK and dV of a block's keys. The backward loop runs over the queries that see these keys; it reads the queries
 // from a store, two blocks ahead of the kernel. A block makes no sums for other blocks' keys, so each result is written
-// once. But scores are computed again: gradients take 7 products for a kept triple (3 for dq, 4 here), and one pass for
-// both would take 5.
+// once. The price is that scores are computed twice: gradients take 7 products for a kept triple (3 for dq, 4 here),
+// and one pass for dq, dK and dV would take 5.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"

@@ -5,7 +5,8 @@ torch.nn.functional import ...`, so that no module needs to be patched. Three ki
 
 - nn.MultiheadAttention that returns its weights (the default) computes attention by hand. Here it calls
   scaled_dot_product_attention instead. If weights are wanted, they are computed in addition.
-- The fast paths of nn.MultiheadAttention and nn.TransformerEncoderLayer are one fused function each. They are off.
+- The fast paths of nn.MultiheadAttention and nn.TransformerEncoderLayer are one fused function each. seen() switches
+  them off.
 - Attention with capped scores is several functions: by_hand.py follows them.
 """
 import contextlib

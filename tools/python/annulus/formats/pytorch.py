@@ -26,7 +26,7 @@ def torch_or_error(what):
 def as_array(tensor):
     """A CPU tensor as a numpy array over the same memory; bfloat16 as its bits."""
     torch = torch_or_error("a tensor")
-    tensor = tensor.resolve_neg()  # numpy has no tensor whose numbers are stored with the other sign
+    tensor = tensor.resolve_neg()  # numpy cannot read numbers that PyTorch stores with the other sign
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(np.uint16)
     return tensor.numpy()
@@ -48,7 +48,7 @@ def tensor_of(where, tensor):
 
 
 def _load(torch, path):
-    """Loads a file. Files of torch.save's newer format are mapped into memory, so that only what is used is read."""
+    """Loads a file. Files of torch.save's newer format are mapped into memory, so that unused tensors are not read."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about pickles of other versions
         try:

@@ -13,8 +13,8 @@ RANKS_SHOWN = 64
 def timeline(result, backward=False):
     """For each of the first 64 ranks, how long each hop took: waiting for the messages of the hop, then computing.
 
-    A result has durations, not times of day. So hops are drawn end to end, from the moment when all ranks started
-    together.
+    A result has no times of day, only durations. So a rank's hops are drawn one after another, and all ranks begin at
+    time 0.
     """
     prefix = "backward_" if backward else ""
     compute, wait = (_by_hop(result, f"{prefix}hop_{name}_seconds") for name in ("compute", "wait"))

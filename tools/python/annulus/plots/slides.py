@@ -24,6 +24,7 @@ def slide(result, coords, what="received", batch=0, head=None, query=None, tile=
     coords     (N, 2): x and y of each tile, in the order of the rows (annulus.coordinates() reads them from a file);
                or a Grid
     what       "received" or "entropy"
+    batch      batch entry, counted from 0
     head       one query head; without it the mean over all
     query      a row: draws, instead of `what`, the rows that it looks at most (statistic top), on a grey slide
     tile       distance of neighbouring tiles; without it the most common distance

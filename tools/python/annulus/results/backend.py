@@ -1,7 +1,6 @@
 """An engine for xarray that opens annulus' files: xarray.open_dataset("result.h5", engine="annulus").
 
-Works with and without dimension scales in the file. Variables get these dimensions, if the file names axes as annulus
-does:
+The file needs no dimension scales. If it names axes as annulus does, variables get these dimensions:
 
     out, dq (batch, sequence, head, dim)    lse (batch, sequence, head)    of a layer y (batch, sequence, width)
     dk, dv  (batch, sequence, kv_head, dim) where there are fewer K/V heads than query heads

@@ -7,7 +7,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Keys of a block, and keys whose dS is kept until products add it to dQ.
+/// How many keys a block has, and for how many keys dS is kept until products add it to dQ.
 constexpr int kBlockKeys = 32;
 constexpr int kKeptKeys = 256;
 /// Words of one part (split.hpp) of a block's dS. A word has the dS of two keys for one row.
@@ -57,7 +57,8 @@ class Blocks {
             is_masked(row, key)};
   }
 
-  /// True if some row of the block that begins with row `row` sees some of the 32 keys from number `key` on.
+  /// False only if no row of the block that begins with row `row` sees any of the 32 keys from number `key` on. (If the
+  /// rows' ranges of keys have gaps between them, it may be true even then.)
   bool meet(int row, int key) const {
     return q_.begin[row] < key + kBlockKeys && q_.end[row + kStepRows - 1] > key &&
            q_.begin[row] < q_.end[row + kStepRows - 1];
@@ -68,7 +69,8 @@ class Blocks {
   /// True if row number i sees key number j.
   bool sees(int i, int j) const { return q_.begin[i] <= j && j < q_.end[i]; }
 
-  /// Moves `row` and `key` to the next block in which a row sees a key below `end`. Returns false if there is none.
+  /// Moves `row` and `key` to the next block, among the keys below `end`, for which meet() is true. Returns false if
+  /// there is none.
   bool next_block(int& row, int& key, int end) const {
     for (; key < end; key += kBlockKeys, row = -kStepRows) {
       for (row += kStepRows; row < q_.rows; row += kStepRows)
@@ -77,8 +79,8 @@ class Blocks {
     return false;
   }
 
-  /// Calls add(row, low, high) for each block of rows that sees some of the keys [first, end), whose dS is kept. The
-  /// keys that it sees lie in [low, high). If `cut`, add() gets 32 of these keys at a time, the last ones first.
+  /// dS is kept for the keys [first, end). Calls add(row, low, high) for each block of rows that sees some of them. The
+  /// keys that these rows see lie in [low, high). If `cut`, add() gets 32 of these keys at a time, the last ones first.
   template <class Add>
   void for_each_row(int first, int end, bool cut, const Add& add) const {
     for (int row = 0; row < q_.rows; row += kStepRows) {

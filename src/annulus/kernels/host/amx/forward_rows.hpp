@@ -7,7 +7,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Walks over the steps of a tile in which some row sees a key, one group of rows after another.
+/// Walks over a tile of keys, one group of rows after another: for each group over the steps from the first key that a
+/// row of the group sees to the last one.
 class Walk {
  public:
   /// `parts`: how many parts a number has; `columns`: how many tiles of columns values and accumulators have.
@@ -37,8 +38,7 @@ class Walk {
     step_.first_key = key;
     step_.is_masked = key < whole_begin_ || key + kStepKeys > whole_end_;
   }
-  /// Goes to the first group, from row number `row` on, that sees a key of the tile, and to the group's first step
-  /// that has such a key.
+  /// Goes to the first group, from row number `row` on, that has steps in this tile, and to the first of these steps.
   void enter_group(std::int64_t row) {
     for (; row < panels_.rows; row += kStepRows) {
       const std::int64_t last = row + kStepRows < panels_.rows ? row + kStepRows - 1 : panels_.rows - 1;
@@ -70,7 +70,7 @@ class Walk {
   const KeyTile<BFloat16Pair>& tile_;
   const int depth_, columns_;            // how many tiles the parts of a row take; how many tiles of columns
   const int key_words_, value_words_;    // words of a step's keys and values
-  int end_ = 0;                          // end of the keys that some row of the group sees
+  int end_ = 0;                          // after the last key that a row of the group sees
   int whole_begin_ = 0, whole_end_ = 0;  // the keys that all rows of the group see
   Step step_ = {};
 };

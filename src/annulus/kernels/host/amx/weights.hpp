@@ -2,7 +2,7 @@
 // fixed-point numbers and a table.
 //
 // x = score * factor - m + 127 + 2^16, but at least 2^16. For weights below 2, x is below 2^17: its last place is 2^-7.
-// So one multiply-add rounds the score to a multiple of 1/128. The low 16 bits of x are a bit that is 0, and after it
+// So one multiply-add rounds the score to a multiple of 1/128. The low 16 bits of x are one bit 0, followed by
 //   8 bits  floor(x) - 2^16, the exponent of the weight in bfloat16
 //   7 bits  f: the mantissa is 128 (2^(f / 128) - 1), which is f minus an entry of a table of 128 bytes
 // Rounding does not depend on m, which is an even integer (rule K of online_softmax.hpp: rescaling is exact). Weights
