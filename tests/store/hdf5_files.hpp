@@ -38,7 +38,8 @@ void on_root(const comm::Communicator& comm, Work&& work) {
 }
 
 /// Adds a dataset to a file, which is made if it does not exist. `data` has numbers of type `memory` (default: `type`);
-/// null: zeros. `chunk`: extents of the dataset's chunks; empty: it is contiguous. Call this on one rank only.
+/// if `data` is null, the dataset holds zeros. `chunk`: extents of the dataset's chunks; empty: it is contiguous. Call
+/// this on one rank only.
 inline void add_dataset(const std::string& path, const std::string& name, hid_t type,
                         const std::vector<hsize_t>& extents, const void* data = nullptr, hid_t memory = -1,
                         const std::vector<hsize_t>& chunk = {}) {
@@ -50,7 +51,7 @@ inline void add_dataset(const std::string& path, const std::string& name, hid_t 
   H5Pset_create_intermediate_group(links, 1);
   const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
   if (!chunk.empty()) H5Pset_chunk(creation, int(extents.size()), chunk.data());
-  H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);  // zeros are stored in the file, too
+  H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);  // the dataset has space in the file, even if `data` is null
   const hid_t dataset = H5Dcreate2(file, name.c_str(), type, space, links, creation, H5P_DEFAULT);
   if (data != nullptr) H5Dwrite(dataset, memory < 0 ? type : memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
   H5Dclose(dataset);

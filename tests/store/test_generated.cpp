@@ -36,15 +36,16 @@ TEST(Generated, DependsOnTheGlobalIndexOnly) {
       EXPECT_EQ(all[(b * 5 + 4) * 6 + i], test::random_normal(3, TensorId::k, Index((b * 5 + 4) * 6 + i)));
     }
   }
-  // q has the query heads. Another tensor and another seed have other numbers.
+  // A row of q has 4 heads, a row of k has 2. Another tensor and another seed have other numbers.
   const auto q = made<double>(what, TensorId::q, {{4, 5}}, 2 * 12);
   EXPECT_EQ(q[12], test::random_normal(3, TensorId::q, (5 + 4) * 12));
   EXPECT_NE(made<double>(what, TensorId::v, {{0, 5}}, 60), all);
   EXPECT_NE(made<double>({what.shape, what.type, 4}, TensorId::k, {{0, 5}}, 60), all);
 }
 
-// More numbers than one thread makes at a time, intervals that begin inside a pair of numbers, an odd number of rows:
-// every number is that of the definition, with one thread or with four (the test runs with both).
+// Every number is the one that core/random.hpp defines, also in these cases: there are more numbers than one thread
+// makes at a time; an interval begins with the second number of a Box-Muller pair; the tensor has an odd number of
+// rows. CTest runs this test with one thread and with four.
 TEST(Generated, IsTheDefinitionWhoeverMakesIt) {
   const runfile::GenerateSettings what{{2, 1501, 7, 7, 33}, DType::float32, 11};
   const std::vector<Interval> rows{{0, 1}, {3, 900}, {901, 902}, {1000, 1501}};
@@ -84,7 +85,8 @@ TEST(Generated, ObjectsToShapesThatCannotBe) {
   EXPECT_EQ(runfile::objection_to({{1, Index(1) << 40, 1 << 20, 1, 64}})->extent, "sequence");
 }
 
-/// Finds the first NaN or infinity, and does not take a very large, tiny or negative number for one.
+/// Checks that find_non_finite() finds the first NaN or infinity, and takes no very large, tiny or negative number for
+/// one. Also checks largest_magnitude().
 template <class T, class Make>
 void expect_found(DType type, Make number) {
   std::vector<T> numbers(10000, number(1.0));

@@ -15,7 +15,7 @@ using core::with_type;
 /// The work of one team in for_each_element(): up to `block` consecutive elements of one matrix row.
 template <class Body>
 struct ElementsOfTeam {
-  static constexpr Index block = 4096;  // enough work for a team, and a matrix of one long row has many blocks
+  static constexpr Index block = 4096;  // large enough to keep a team busy; small enough to cut one long row into many
 
   Body body;
   Index columns;

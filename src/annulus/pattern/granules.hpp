@@ -2,9 +2,10 @@
 // operation. Results have the same bits for every number of ranks only if each operation always adds the same rows.
 //
 // A granule is `granule` consecutive comb rows, counted from the comb's start; the last granule of a comb may have
-// fewer. Let spacing = granule * lcm of all dilations, and let segments of dilation r be multiples of granule * r. In a
-// document that begins at row `begin`, cuts at begin + k * spacing then cut no granule, because combs of dilation r
-// have k * spacing / r rows before the cut, a multiple of `granule`.
+// fewer. Let spacing = granule * lcm of all dilations, and let the length of every segment of dilation r be a multiple
+// of granule * r. In a document that begins at row `begin`, cuts at begin + k * spacing then cut no granule. For if a
+// segment of dilation r is cut, the number of its rows before the cut is a multiple of granule * r. So each comb of the
+// segment has a multiple of `granule` rows before the cut.
 //
 // Worked example: granules of 16, pairs (2048, 1), (4096, 2), (all, 4): spacing 64. A document of 1000 rows may be cut
 // at its rows 64, 128, ..., 960, and at its ends. With a pair (1000, 1) such cuts are impossible, because 1000 is not
@@ -46,8 +47,8 @@ class CutGrid {
 /// Moves the ends of each interval to the nearest cuts. Ranks may end up without rows.
 Partition on_grid(const Partition& partition, const CutGrid& grid);
 
-/// Divides `rows` into `parts` parts, as even as the cuts allow, and returns part `i` as an interval of stored rows.
-/// Parts end at cuts.
+/// Divides `rows` into `parts` parts, as even as the cuts allow, and returns part `i` as an interval of positions in
+/// `rows` (position 0 is the first of these rows). Parts end at cuts.
 /// Worked example: cuts every 64 rows, rows [128, 328), 2 parts: [0, 128) and [128, 200).
 Interval even_part(const StoredRows& rows, Index parts, Index i, const CutGrid& grid = {});
 

@@ -104,7 +104,7 @@ def _known(comm, name=None):
     known = comm.Get_attr(_keyval())
     if known is None:
         name = name or f"communicator {next(_numbers)}"
-        taken = comm.allgather(name if name in _named else None)  # so that no rank waits for one that raises
+        taken = comm.allgather(name if name in _named else None)  # if one rank must raise, all do: none waits for it
         if any(taken):
             rank = next(i for i, one in enumerate(taken) if one)
             where = "" if all(taken) else f" on rank {rank}"
@@ -123,13 +123,13 @@ def _alone():
 
 
 def gathered(comm, said):
-    """Returns what each rank of an mpi4py communicator says. If an exception ended an earlier call on one rank, its
-    messages may still arrive in our duplicate. Then all ranks duplicate the communicator anew: the call may have
-    ended well on some of them, which do not know of the exception."""
+    """Returns what each rank of an mpi4py communicator says. If an exception ended an earlier call on one rank,
+    messages of that call may still arrive in our duplicate. Then all ranks make a new duplicate, also those on which
+    that call ended well: they learn of the exception here."""
     known = _known(comm)
     all_said, interrupted = zip(*comm.allgather((said, known.core.is_interrupted)))
     if any(interrupted):
-        known.core.interrupt()  # no rank frees the old duplicate, which would be collective
+        known.core.interrupt()  # so this rank never frees the old duplicate: freeing is collective
         known.core = _duplicate(comm)
     return all_said
 
@@ -155,9 +155,9 @@ _of_groups = weakref.WeakKeyDictionary()
 
 
 def _of_group(group):
-    """The MPI communicator of a process group's ranks, in the group's order. The processes exchange their ranks in
-    MPI_COMM_WORLD through the group. The communicator is made once and stays until MPI ends, because freeing it is
-    collective, and Python may forget a group at another time on each rank."""
+    """The MPI communicator of a process group's ranks, in the group's order. Each process has a rank in MPI_COMM_WORLD,
+    and tells it to the others through the group. The communicator is made once and stays until MPI ends, because
+    freeing it is collective, and Python may forget a group at another time on each rank."""
     if group in _of_groups:
         return _of_groups[group]
     import torch.distributed as distributed

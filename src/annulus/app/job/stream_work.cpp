@@ -153,7 +153,7 @@ class StreamWork {
 
  private:
   /// Computes a unit; if `sink` is nullptr, drops its results. Returns, as text, the unit's sums for the gradients of
-  /// the sink logits. `begun`: the finished share of the run before this unit.
+  /// the attention's sink logits (no relation to `sink`). `begun`: the finished share of the run before this unit.
   std::string compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
                       const strategies::Progress& progress) {
     const int phase = int(unit.phase);
@@ -182,7 +182,7 @@ class StreamWork {
   StreamMetrics metrics_;
 };
 
-/// The floating-point operations of all phases: the progress line shows a rate.
+/// The number of floating-point operations in all phases, from which the progress line computes a rate.
 report::ProgressLine::Work all_work(const Job& job) {
   const int products = job.problem.gradients ? 2 + 3 + 4 : 2;  // 2 in the forward pass, 3 for dq, 4 for dk and dv
   const pattern::StoredRows all({{0, job.problem.shape.sequence}});
@@ -190,7 +190,8 @@ report::ProgressLine::Work all_work(const Job& job) {
   return {1e-9 * strategies::flops_of(job.problem.shape, kept, products), "GFLOP"};
 }
 
-/// Adds columns of /run with one number for each rank, about the whole run and not about one pass.
+/// Adds columns to group /run of the result. A column has one number for each rank. The numbers are about the whole
+/// run, not about one pass.
 void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, report::Measurements& measured) {
   std::vector<store::Column>& columns = measured.forward.per_rank;
   const auto add = [&](const report::Quantity& quantity, double value) {

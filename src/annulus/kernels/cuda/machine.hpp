@@ -5,14 +5,16 @@
 // Shared memory is addressed by byte offsets from the start of the block's shared memory (Shared). A machine has
 //   thread(), barrier()
 //   load<T>(at), store(at, x)                     one value in shared memory
-//   copy_16(to, from, inside)                     copies 16 bytes from global memory, or zeros; done after wait()
+//   copy_16(to, from, inside)                     copies 16 bytes from global memory, or writes zeros if `inside` is
+//                                                 false; done after wait()
 //   commit(), wait()                              ends a group of copies; waits for all groups of this thread
 //   load_matrices(at), load_transposed(at)        four 8 x 8 matrices of 16-bit numbers; lane l gives the address of
 //                                                 row l % 8 of matrix l / 8 (ldmatrix)
 //   multiply_16<Stored>(c, a, b0, b1)             16 x 8 += 16 x 16 times 16 x 8 of 16-bit numbers, sums in float32
 //   multiply_tf32(c, a, b0, b1)                   16 x 8 += 16 x 8 times 8 x 8 of TF32, sums in float32
 //   multiply_64(c, a, b)                          8 x 8 += 8 x 4 times 4 x 8 of float64
-//   pack<Stored>(low, high)                       two floats, rounded to nearest
+//   pack<Stored>(low, high)                       two floats, rounded to the nearest 16-bit numbers, in one word; `low`
+//                                                 is in the lower half
 //   round_tf32(x)                                 a float rounded to nearest with 10 bits of mantissa; NaN stays NaN
 //   exp2(x), larger(x, y)                         2^x; the larger number; if one is NaN, the other one
 //   from_lane_xor(x, mask), any(flag)             x of lane (lane ^ mask); true if a lane of the warp has the flag

@@ -20,7 +20,8 @@ std::string why_too_long(const std::string& file);
 
 /// Throws Error(failure) if `file` cannot be made: its name is too long; its folder is missing, not a folder or not
 /// writable; the name belongs to something that is not a regular file (a folder, a FIFO, a device, a socket); or
-/// the name belongs to a file that must not be replaced. Throws Error(usage) if `file` is empty. Follow links first.
+/// the name belongs to a file that must not be replaced. Throws Error(usage) if `file` is an empty text. A link counts
+/// as not regular, so call runfile::follow_links() first.
 void check_can_be_made(const std::string& file, bool overwrite);
 
 /// Throws Error(failure) if the file system of `file` has less than `bytes` free.
@@ -30,7 +31,8 @@ void check_free_space(const std::string& file, core::Index bytes);
 /// limit causes an error now, and not after hours of computing. Throws Error(failure) with the file's name.
 void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 
-/// Makes a file `bytes` longer by writing zeros, because some file systems cannot reserve space. Throws Error(failure).
+/// Adds `bytes` zeros at the end of a file. They are written, because some file systems cannot reserve space. Throws
+/// Error(failure).
 void extend(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 
 /// Reads `count` bytes at `offset`, or fewer if the file ends. Returns how many were read, or -1 and sets errno.

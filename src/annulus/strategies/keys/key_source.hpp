@@ -1,5 +1,5 @@
-// Brings the keys of a rank's steps: first the rank's own rows, then rows of other ranks, which come in messages, from
-// windows or from a store.
+// Brings a rank the rows of K and V that its steps work on: first its own rows, then rows of other ranks. These come in
+// messages, from MPI windows, or from a store.
 #pragma once
 
 #include "annulus/core/row_store.hpp"
@@ -9,7 +9,8 @@ namespace annulus::strategies {
 
 /// Selects when messages travel.
 ///   overlapped  they start before the kernel works on the current blocks, and are completed after it
-///   blocking    they travel between two kernel calls, even ranks send first: no communication is hidden
+///   blocking    they travel between two kernel calls, so computing hides none of their time; in exchanges between
+///               neighbours the ranks 0, 2, 4, ... usually send first
 enum class HopMode { overlapped, blocking };
 
 /// Says which element of a partition is computed, and where the rows of the other elements are: on the ranks of a
@@ -24,7 +25,7 @@ class Location {
   bool has_ranks() const { return comm_ != nullptr; }
   const comm::Communicator& comm() const { return *comm_; }
   core::RowSource& stored_rows() const { return *rows_; }
-  /// The batch entry of the store that is batch entry 0 of the problem.
+  /// Batch entry 0 of the problem is this batch entry of the store.
   Index entry() const { return entry_; }
 
  private:
@@ -35,8 +36,8 @@ class Location {
 };
 
 /// What a key source and a gradient sink need to know of a pass on one rank. Only the location is copied.
-/// Usually entry 0 of `metrics` counts the work on own rows, and entry d counts what comes from distance d (hop d - 1)
-/// and the work on it.
+/// In metrics.hops, entry 0 usually counts the work on own rows. Entry d counts the transfer of the rows whose owner is
+/// d ranks away in the ring (hop d - 1 brings them), and the work on these rows.
 struct PassContext {
   const Problem& problem;
   const pattern::Partition& partition;
@@ -59,7 +60,7 @@ class KeySource {
 
   virtual void begin(std::size_t round) = 0;
   // The metrics entry and the name of step s. If blocks are used in the order of arrival, call these functions only
-  // when the step has begun.
+  // after complete(s - 1), which finds out which block step s has.
   virtual std::size_t hop(std::size_t s) const = 0;
   virtual std::string scope(std::size_t s) const = 0;
 
