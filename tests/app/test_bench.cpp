@@ -45,6 +45,28 @@ TEST(ArrayTask, IsCountedFromTheFirst) {
   EXPECT_THROW(of("11", "4", "10", "3"), core::Error);
 }
 
+TEST(ArrayTask, AVariableThatIsNoNumberIsAnError) {
+  const std::map<std::string, std::string> right{{"SLURM_ARRAY_TASK_ID", "4"},
+                                                 {"SLURM_ARRAY_TASK_COUNT", "3"},
+                                                 {"SLURM_ARRAY_TASK_MIN", "2"},
+                                                 {"SLURM_ARRAY_TASK_STEP", "1"}};
+  EXPECT_EQ(task(right).number, 2);
+  for (const auto& [name, text] : right) {
+    for (const char* wrong : {"x", "-1", "1e3", "2 "}) {
+      auto variables = right;
+      variables[name] = wrong;
+      try {
+        task(variables);
+        ADD_FAILURE() << name << " '" << wrong << "' was taken";
+      } catch (const core::Error& error) {
+        EXPECT_EQ(error.kind(), core::ErrorKind::usage);
+        EXPECT_NE(std::string(error.what()).find(name + " is '" + wrong + "'"), std::string::npos) << error.what();
+      }
+    }
+  }
+  EXPECT_EQ(task({{"SLURM_ARRAY_TASK_ID", ""}, {"SLURM_ARRAY_TASK_COUNT", ""}}).count, 1);
+}
+
 TEST(Share, EveryCaseBelongsToOneTask) {
   const auto all = cases("[{attention.causal: [true, false]}, {input.generate.sequence: {from: 1, to: 7, step: 1}}]");
   for (const Index count : {1, 2, 3, 5, 14, 20}) {

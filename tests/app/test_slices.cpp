@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "annulus/app/job/sink_gradients.hpp"
 #include "annulus/app/job/slices.hpp"
 #include "annulus/app/job/work.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/kernels/exact_sum.hpp"
 #include "annulus/kernels/kept_memory.hpp"
 #include "annulus/store/generated.hpp"
 #include "annulus/store/row_reading.hpp"
@@ -244,6 +246,24 @@ TEST(Slices, SayWhatTheyLackWhereNotEvenOneHeadFits) {
   EXPECT_TRUE(cut.why_too_large.ends_with("Expected more memory or more ranks")) << cut.why_too_large;
   const Job forward = job({"compute.memory_limit=1KiB", "compute.backward=false"}, comm);  // stream can compute it
   EXPECT_NE(forward.why_too_large.find("strategy stream"), std::string::npos) << forward.why_too_large;
+}
+
+TEST(SinkNotes, MakeTheGradientsOrAreRefusedAsAWhole) {
+  std::vector<std::int64_t> sums(2 * kernels::exact_words, 0);
+  sums[1] = 7;
+  const std::string note = sink_note(0, sums);
+  const std::vector<double> once = sink_gradients({note}, 2, "r.journal");
+  EXPECT_NE(once[0], 0);
+  EXPECT_EQ(once[1], 0);
+  EXPECT_EQ(sink_gradients({note, "", note + " "}, 2, "r.journal")[0], 2 * once[0]);
+  for (const std::string wrong : {"x", "1", "1 x", "1 7 x", "1 7 2", "-1 7", "999999 7", "1 99999999999999999999"}) {
+    try {
+      sink_gradients({note, wrong}, 2, "r.journal");
+      ADD_FAILURE() << "'" << wrong << "' was taken";
+    } catch (const core::Error& error) {
+      EXPECT_NE(std::string(error.what()).find("r.journal: found '" + wrong + "'"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(Tally, KeepsTheHighestPeakOfSeveralPasses) {

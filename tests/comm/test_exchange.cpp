@@ -54,12 +54,14 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
              [&](const Message& send, const Message& receive) { Exchange(comm).run_blocking({send}, {receive}, 0); });
   // MPI sends a large message only when its receive is posted: if all ranks sent first, they would wait for ever.
   const Watchdog watchdog(comm, 60);
-  const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
-  const Index rows = 100000;
-  Block own(1, rows), received(1, rows);
-  own.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c); });
-  Exchange(comm, Carrier::mpi).run_blocking({{next, own.rows({0, rows})}}, {{before, received.rows({0, rows})}}, 0);
-  EXPECT_EQ(received.at(0, rows - 1, 1), stamp(before, 0, rows - 1, 1));
+  for (int hop = 1; hop < comm.size(); ++hop) {
+    const int next = (comm.rank() + hop) % comm.size(), before = (comm.rank() + comm.size() - hop) % comm.size();
+    const Index rows = 100000;
+    Block own(1, rows), received(1, rows);
+    own.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c); });
+    Exchange(comm, Carrier::mpi).run_blocking({{next, own.rows({0, rows})}}, {{before, received.rows({0, rows})}}, 0);
+    EXPECT_EQ(received.at(0, rows - 1, 1), stamp(before, 0, rows - 1, 1)) << hop;
+  }
 }
 
 /// A rank gets a small message while its own large send has no receive yet. The two messages have different `kind`.

@@ -1,4 +1,4 @@
-// Buffers, the ledger that counts them, and copies to and from the device.
+// Buffers, the ledger that counts them, copies to and from the device, and counts as text.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,9 +12,17 @@
 #include "annulus/core/error.hpp"
 #include "annulus/core/huge_pages.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/core/print.hpp"
 
 namespace annulus::core {
 namespace {
+
+TEST(Texts, OfCountsHaveTheRightNoun) {
+  EXPECT_EQ(how_many(1, "head"), "1 head");
+  EXPECT_EQ(how_many(0, "head"), "0 heads");
+  EXPECT_EQ(how_many(Index(12), "batch entry"), "12 batch entries");
+  EXPECT_EQ(how_many(std::size_t(1), "batch entry"), "1 batch entry");
+}
 
 TEST(MemoryLedger, CountsByPurposeAndTogether) {
   MemoryLedger ledger;

@@ -160,7 +160,7 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .value_dim = -1}, {}), "plan: value_dim is -1, expected 1 or more");
   EXPECT_EQ(
       refusal({.sequence = Index(1) << 60, .head_dim = 2}, {}),
-      "plan: input: q of 1 x 1152921504606846976 rows, 1 heads of 2, float32, would have 9.22e+18 bytes; expected at "
+      "plan: input: q of 1 x 1152921504606846976 rows, 1 head of 2, float32, would have 9.22e+18 bytes; expected at "
       "most 3.6e+16");
   EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {1, 2}}),
             "plan: there are 1 segments and 2 dilations, expected one of each per pair");

@@ -108,6 +108,28 @@ TEST(Auto, CountsExactlyWhereNothingFitsByClosedForms) {
   EXPECT_EQ(none.least_bytes, exact) << none.reason;
 }
 
+/// With semantics grouped the first slices may read few rows, and later ones many.
+TEST(Auto, PlansForTheLargestSlice) {
+  const core::Machine machine = core::default_machine();
+  const int ranks = 128;
+  for (const Index dense : {0, 1}) {
+    Problem problem = problem_of(1 << 14, {{64, 1}, {64, 1}}, true);
+    problem.pattern.semantics = pattern::Semantics::grouped;
+    problem.pattern.pairs[std::size_t(dense)] = pattern::Pair{};
+    problem.partition = PartitionKind::contiguous;
+    const Strategy& rotation = *find("rotation");
+    const auto partition = rotation.partition(problem, ranks);
+    const SliceSize size{1, 1};
+    double most = 0;
+    for (const Index i : {Index(0), problem.shape.kv_heads - 1}) {
+      const Problem slice = narrowed(problem, slice_of(problem.shape, size, i));
+      const auto schedule = rotation.forward_schedule(slice, partition);
+      for (int p = 0; p < ranks; ++p) most = std::max(most, double(schedule->predict(p).memory_bytes));
+    }
+    EXPECT_GE(slice_memory(rotation, problem, partition, size, machine).alone, most) << dense;
+  }
+}
+
 TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {
   // Copying rows into messages takes nearly all the time; windows need one copy. Gathers do not fit into memory.
   core::Machine machine = core::default_machine();

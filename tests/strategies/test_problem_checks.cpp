@@ -42,7 +42,7 @@ TEST(ProblemChecks, NameTheSettingAndWhatWasExpected) {
               p.pattern.semantics = Semantics::grouped;
               p.shape.heads = p.shape.kv_heads = 1;
             }),
-            "attention.semantics: grouped gives every pair heads of its own; 2 pairs, 1 heads");
+            "attention.semantics: grouped gives every pair heads of its own; 2 pairs, 1 head");
   EXPECT_EQ(objection([](Problem& p) { p.shape.sequence = Index(1) << 50; }).substr(0, 30),
             "input: q of 1 x 11258999068426");
   EXPECT_EQ(objection([](Problem& p) {

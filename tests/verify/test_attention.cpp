@@ -215,6 +215,18 @@ TEST_P(VerifyAttention, SeesOfAFewRowsTheFirstAndTheLast) {
   }
 }
 
+TEST(VerifyDeviation, OfSeveralInfiniteErrorsTheFirstIsNamed) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double first : {std::nan(""), infinity}) {
+    Deviation deviation;
+    deviation.compare(2, 1, [] { return "[3]"; });
+    deviation.compare(first, 1, [] { return "[5]"; });
+    for (const double later : {std::nan(""), infinity, 9.0}) deviation.compare(later, 1, [] { return "[9]"; });
+    EXPECT_EQ(deviation.error, infinity);
+    EXPECT_EQ(deviation.where, "[5]") << first;
+  }
+}
+
 /// The sample has rows on both sides of the first border of segments, and of the last one.
 TEST(VerifySample, HasTheRowsAtBorders) {
   strategies::Problem longer = problem(true);

@@ -63,7 +63,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::memset(static_cast<void*>(properties), 0, sizeof *properties);
   std::snprintf(properties->name, sizeof properties->name, "emulated GPU (sm_90)");
   properties->major = 9;
-  properties->minor = std::getenv("EMULATED_GPU_OTHER") != nullptr ? 1 : 0;
+  properties->minor = is_set("EMULATED_GPU_OTHER") ? 1 : 0;
   properties->totalGlobalMem = bytes_of_all();
   properties->sharedMemPerBlock = plain_shared;
   properties->sharedMemPerBlockOptin = most_shared;

@@ -120,8 +120,7 @@ std::string device_name() {
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
   return Kokkos::is_initialized() ? gpu_name() : fmt::format("no GPU ({})", why_no_gpu());
 #else
-  const int threads = Kokkos::DefaultExecutionSpace().concurrency();
-  return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+  return how_many(Kokkos::DefaultExecutionSpace().concurrency(), "thread");
 #endif
 }
 

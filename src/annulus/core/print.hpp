@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <concepts>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace annulus::core {
@@ -15,6 +17,13 @@ inline int first_print_error = 0;
 
 inline void note_print_error(bool failed) {
   if (failed && first_print_error == 0) first_print_error = errno;
+}
+
+/// Returns a count and its noun: "1 rank", "4 ranks"; "1 batch entry", "2 batch entries".
+inline std::string how_many(std::integral auto count, std::string_view noun) {
+  if (count == 1) return fmt::format("1 {}", noun);
+  return noun.ends_with('y') ? fmt::format("{} {}ies", count, noun.substr(0, noun.size() - 1))
+                             : fmt::format("{} {}s", count, noun);
 }
 
 /// Formats text and prints it on stdout. Text is lost if stdout cannot be written (a full disk, a reader that has gone

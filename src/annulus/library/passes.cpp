@@ -8,6 +8,7 @@
 #include "annulus/core/arithmetic.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/core/storage.hpp"
 #include "annulus/core/with_type.hpp"
 #include "annulus/kernels/normalizer.hpp"
@@ -72,8 +73,8 @@ class Pass {
     }
     library::check_same(name_, fmt::format("the call {}\n{}", name_, identity_), comm());
     if (comm_.size() == plan_.ranks) return;
-    core::fail(ErrorKind::usage, "{}: the plan is for {} ranks, the communicator has {}", name_, plan_.ranks,
-               comm_.size());
+    core::fail(ErrorKind::usage, "{}: the plan is for {}, the communicator has {}", name_,
+               core::how_many(plan_.ranks, "rank"), comm_.size());
   }
 
   /// Return the extents of a tensor with this rank's query rows, or (key_extents()) with its key rows.

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "annulus/core/arithmetic.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/library/made_plan.hpp"
 #include "annulus/library/plan_identity.hpp"
 #include "annulus/planner/choose.hpp"
@@ -25,8 +26,8 @@ void choose(MadePlan& plan) {
   std::vector<planner::Candidate> candidates = planner::candidates(plan.problem, plan.ranks, machine);
   std::erase_if(candidates, [](const planner::Candidate& one) { return one.strategy->name() == "single"; });
   if (candidates.empty()) {
-    core::fail(ErrorKind::usage, "plan: no strategy can compute this problem on {} ranks with this partition",
-               plan.ranks);
+    core::fail(ErrorKind::usage, "plan: no strategy can compute this problem on {} with this partition",
+               core::how_many(plan.ranks, "rank"));
   }
   const planner::Choice choice = planner::choose_among(std::move(candidates), plan.problem, machine);
   plan.strategy = &choice.strategy();

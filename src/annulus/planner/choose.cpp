@@ -101,8 +101,9 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
                             const core::Machine& machine, SliceCounts& known) {
   Problem cut = problem;
   if (!cut.partition) cut.partition = strategies::kind_of(problem, partition);
-  auto counted = known.find(problem.shape.kv_heads);
-  if (counted == known.end()) counted = known.emplace(problem.shape.kv_heads, count(cut, partition)).first;
+  const std::pair heads{problem.share ? problem.share->query.begin : 0, problem.shape.kv_heads};
+  auto counted = known.find(heads);
+  if (counted == known.end()) counted = known.emplace(heads, count(cut, partition)).first;
   Candidate candidate{&strategy, {}, {}, {}};
   add_cost(candidate, cut, partition, counted->second, machine);
   return candidate.cost;
@@ -119,8 +120,7 @@ double least_bytes(const Candidate& candidate, const Problem& problem, std::opti
   const pattern::Partition partition = candidate.strategy->partition(cut, *ranks);
   const strategies::SliceSize size = smallest_slices(*candidate.strategy, cut, *ranks);
   if (*ranks <= few_ranks) return slice_memory(*candidate.strategy, cut, partition, size, machine).alone;
-  const Problem slice = narrowed(cut, slice_of(cut.shape, size, 0));
-  return predict(*candidate.strategy, slice, partition, machine, known)->memory_bytes;
+  return predict(*candidate.strategy, largest_slice(cut, size), partition, machine, known)->memory_bytes;
 }
 
 /// Takes the candidate that needs the least memory among the candidates whose windows fit.
@@ -233,6 +233,30 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
   return all;
 }
 
+Problem largest_slice(const Problem& whole, const strategies::SliceSize& size) {
+  const pattern::Pattern& pattern = whole.pattern;
+  const auto rows_read = [&](Index slice) {  // by all query heads, in the longest segment or window
+    double rows = 0;
+    const core::Interval heads = slice_of(whole.shape, size, slice).query_heads(whole.shape.group());
+    for (Index i = 0; i < Index(pattern.pairs.size()); ++i) {
+      const pattern::Pair& pair = pattern.pairs[std::size_t(i)];
+      const pattern::HeadSet users = heads_at_offset(pattern, i, i % pair.dilation, whole.shape.heads);
+      double length = double(pair.segment);
+      if (pair.window) length = double(pair.window->left) + double(pair.window->right) + double(pair.window->first);
+      rows += double(intersect(users, heads).count) * std::min(length, double(whole.shape.sequence)) /
+              double(pair.dilation);
+    }
+    return rows;
+  };
+  Index largest = 0;
+  if (pattern.semantics == pattern::Semantics::grouped) {
+    for (Index i = 1; i < core::ceil_div(whole.shape.kv_heads, size.kv_heads); ++i) {
+      if (rows_read(i) > rows_read(largest)) largest = i;
+    }
+  }
+  return narrowed(whole, slice_of(whole.shape, size, largest));
+}
+
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine) {
   SliceCounts known;
@@ -246,7 +270,7 @@ std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& 
   const pattern::Partition partition = candidate.strategy->partition(cut, ranks);
   const auto cost = [&](const strategies::SliceSize& size) {
     comm::watchdog_progress();
-    Cost one = *predict(*candidate.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, machine, known);
+    Cost one = *predict(*candidate.strategy, largest_slice(cut, size), partition, machine, known);
     if (exact) one.memory_bytes = slice_memory(*candidate.strategy, cut, partition, size, machine).alone;
     return one;
   };

@@ -60,9 +60,15 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine,
                     std::optional<int> in_slices_on = {});
 
-/// Counts of a problem's slices with one partition, by the number of the slice's K/V heads. The batch does not matter.
-/// Candidates with the same partition use the same object, because counting takes most of the time of a search.
-using SliceCounts = std::map<Index, Counted>;
+/// Returns the slice whose heads read the most rows. Slices of one size differ only with semantics `grouped`, in which
+/// each head uses one pair. Worked example: segments [64, all], 4 heads, slices of 1 head: heads 2 and 3 use the pair
+/// `all`, so the slice of head 2 is returned.
+Problem largest_slice(const Problem& whole, const strategies::SliceSize& size);
+
+/// Counts of a problem's slices with one partition, by the slice's first query head and its number of K/V heads. The
+/// batch does not matter. Candidates with the same partition use the same object, because counting takes most of the
+/// time of a search.
+using SliceCounts = std::map<std::pair<Index, Index>, Counted>;
 
 /// Finds the cut into the fewest slices that fit and, for a reproducible problem, keep the bits of results. Empty if
 /// the candidate fits into memory at once or has no cost, or if there are no such slices. `exact`: counts memory as

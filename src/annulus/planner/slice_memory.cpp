@@ -40,10 +40,8 @@ void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Pa
   }
 }
 
-/// Returns slice `i`. If entries have keys of their own, the slice represents slice `i` of every entry, so it has the
-/// key rows of all entries.
-Problem widest_slice(const Problem& whole, const strategies::SliceSize& size, Index i) {
-  Problem slice = narrowed(whole, strategies::slice_of(whole.shape, size, i));
+/// Makes a slice represent those of every batch entry. If entries have keys of their own, it gets the key rows of all.
+Problem of_all_entries(Problem slice, const Problem& whole) {
   if (whole.has_own_keys()) slice.key_ranges = {whole.existing_keys()};
   return slice;
 }
@@ -54,7 +52,7 @@ SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const
                          const strategies::SliceSize& size, const core::Machine& machine) {
   const core::Shape& s = problem.shape;
   if (Index(partition.size()) > largest_enumerated) {
-    const Problem slice = widest_slice(problem, size, 0);
+    const Problem slice = of_all_entries(largest_slice(problem, size), problem);
     const std::optional<Cost> cost = predict(strategy, slice, partition, machine);
     core::require(cost.has_value(), [&] { return fmt::format("the cost of {} is not known", strategy.name()); });
     const strategies::RowCounts rows{most_rows(query_rows(slice, partition)), most_rows(partition)};
@@ -63,7 +61,7 @@ SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const
   SliceMemory most;
   const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // slices of an entry, the same for all
   for (Index i = 0; i < of_entry; ++i) {
-    add_ranks(strategy, widest_slice(problem, size, i), partition, most);
+    add_ranks(strategy, of_all_entries(narrowed(problem, strategies::slice_of(s, size, i)), problem), partition, most);
     comm::watchdog_progress();  // other ranks may be waiting for this one
   }
   return most;

@@ -102,10 +102,10 @@ void complete_windows(RunFile& run) {
   pattern::Pattern& pattern = run.settings.attention.pattern;
   for (std::size_t i = 0; i < pattern.pairs.size(); ++i) {
     pattern::Pair& pair = pattern.pairs[i];
+    if (pair.window && pattern.causal) pair.window->right = 0;
     if (const std::string why = pattern::why_no_window(pattern.semantics, pair); !why.empty()) {
       refuse(run, "attention.segments", ": pair {}, {}: {}", i + 1, pattern::segment_text(pair), why);
     }
-    if (pair.window && pattern.causal) pair.window->right = 0;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/head_dim.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/store/finite.hpp"
 #include "annulus/store/hdf5/attributes.hpp"
 #include "annulus/store/hdf5/dataset_checks.hpp"
@@ -162,8 +163,8 @@ void check_against_q(const FoundDataset& tensor, const Query& q, const FoundData
          fmt::join(expected, ", "), q.found.shape_text());
   }
   if (q.heads() % tensor.extents[heads] != 0) {
-    fail(ErrorKind::failure, "{} has {} heads, expected a divisor of the {} heads of q", tensor.where,
-         tensor.extents[heads], q.heads());
+    fail(ErrorKind::failure, "{} has {}, expected a divisor of the {} of q", tensor.where,
+         core::how_many(tensor.extents[heads], "head"), q.heads());
   }
 }
 
@@ -215,7 +216,8 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
   check_against_q(v, q, k);
   const std::size_t heads = heads_axis(q.order);
   if (v.extents[heads] != k.extents[heads]) {
-    fail(ErrorKind::failure, "{} has {} heads, expected {} as k", v.where, v.extents[heads], k.extents[heads]);
+    fail(ErrorKind::failure, "{} has {}, expected {} as k", v.where, core::how_many(v.extents[heads], "head"),
+         k.extents[heads]);
   }
   if (dout) check_gradients(*dout, dlse, q, v);
   const Index rows = k.extents[sequence_axis(q.order)];

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "annulus/core/print.hpp"
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/pattern/filled_keys.hpp"
 
@@ -24,11 +25,11 @@ Found check_size(const Problem& problem) {
                bytes = rows * double(std::max(problem.query_row_bytes(), problem.out_row_bytes()));
   if (bytes > most_bytes) {
     const bool of_q = s.head_dim >= s.dim_of_values();
-    return Objection{"input",
-                     fmt::format("{} of {} x {} rows, {} heads of {}, {}, would have {:.3g} bytes; expected at "
-                                 "most {:.3g}",
-                                 of_q ? "q" : "out", s.batch, longest, s.heads, of_q ? s.head_dim : s.dim_of_values(),
-                                 core::name_of(problem.type), bytes, most_bytes)};
+    return Objection{
+        "input", fmt::format("{} of {} x {} rows, {} of {}, {}, would have {:.3g} bytes; expected at "
+                             "most {:.3g}",
+                             of_q ? "q" : "out", s.batch, longest, core::how_many(s.heads, "head"),
+                             of_q ? s.head_dim : s.dim_of_values(), core::name_of(problem.type), bytes, most_bytes)};
   }
   const double top_keys = double(problem.statistics.top_keys);
   const double lists = rows * double(s.heads) * top_keys * double(sizeof(Index) + sizeof(double));
@@ -128,8 +129,9 @@ Found check_groups(const Problem& problem) {
                      fmt::format("true needs semantics grouped, not {}", pattern::name_of(pattern.semantics))};
   }
   if (!grouped || Index(pattern.pairs.size()) <= problem.shape.heads) return {};
-  return Objection{"attention.semantics", fmt::format("grouped gives every pair heads of its own; {} pairs, {} heads",
-                                                      pattern.pairs.size(), problem.shape.heads)};
+  return Objection{"attention.semantics", fmt::format("grouped gives every pair heads of its own; {}, {}",
+                                                      core::how_many(pattern.pairs.size(), "pair"),
+                                                      core::how_many(problem.shape.heads, "head"))};
 }
 
 Found check_windows(const Problem& problem) {

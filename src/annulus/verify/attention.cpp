@@ -4,6 +4,7 @@
 #include <cfloat>
 #include <map>
 
+#include "annulus/core/print.hpp"
 #include "annulus/core/tolerance.hpp"
 #include "annulus/store/row_reading.hpp"
 #include "annulus/verify/gradients.hpp"
@@ -173,9 +174,8 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   const std::string of_queries = input.queries == s.sequence ? "rows"
                                  : has_sums ? fmt::format("queries and {} of {} keys", rows.keys.size(), s.sequence)
                                             : "queries";
-  findings.scope =
-      fmt::format("the definition in float64: {} of {} {}, all {} heads, {} batch entr{}", rows.queries.size(),
-                  input.queries, of_queries, s.heads, s.batch, s.batch == 1 ? "y" : "ies");
+  findings.scope = fmt::format("the definition in float64: {} of {} {}, all {}, {}", rows.queries.size(), input.queries,
+                               of_queries, core::how_many(s.heads, "head"), core::how_many(s.batch, "batch entry"));
   for (const char* name : {"out", "lse", "entropy", "top_rows", "top_weights", "dq", "dsink", "dk", "dv", "received"}) {
     const auto found = all.find(name);
     if (found == all.end()) continue;

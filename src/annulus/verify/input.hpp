@@ -44,9 +44,9 @@ struct Deviation {
     const bool same = found == expected;  // also true for two -inf
     const double difference = same ? 0 : std::abs(found - expected);
     if (std::isfinite(expected)) reference = std::max({reference, std::abs(expected), terms});
-    if (difference <= error) return;
-    // NaN counts as an infinite error.
-    error = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    if (difference <= error || error == infinity) return;    // of several NaN the first is named
+    error = std::isnan(difference) ? infinity : difference;  // NaN counts as an infinite error
     where = index();
   }
   double relative() const { return error / std::max(1.0, reference); }

@@ -192,8 +192,8 @@ class Comparison {
   }
 
   /// Adds a row's contribution, in^T out, to the gradient of a matrix, and `out` to the gradient of its bias. In the
-  /// sums of squares, all terms of a matrix count as its largest term. With a rope, each number of a head also gets the
-  /// terms of the number with which the rope mixes it. (v has no rope, so its squares are a little too large.)
+  /// sums of squares, all terms of a matrix count as its largest term. With a rope, each number of a head of q and k
+  /// also gets the terms of the number with which the rope mixes it.
   void add_product(Weight matrix, std::span<const double> in, const Sums& out) {
     double* to = gradients_[std::size_t(matrix)].data();
     double largest_in = 0, largest_out = 0;
@@ -204,9 +204,10 @@ class Comparison {
     Numbers& bias = gradients_[std::size_t(layer::bias_of(matrix))];
     Numbers& bias_squares = squares_[std::size_t(layer::bias_of(matrix))];
     const std::size_t head = std::size_t(input_.shape.head_dim), half = head / 2;
+    const bool has_rope = input_.problem().rope && (matrix == Weight::wq || matrix == Weight::wk);
     for (std::size_t j = 0; j < out.values.size(); ++j) {
       double square = out.squares[j] + out.values[j] * out.values[j];
-      if (input_.problem().rope && matrix != Weight::wo) square += out.squares[j % head < half ? j + half : j - half];
+      if (has_rope) square += out.squares[j % head < half ? j + half : j - half];
       largest_out = std::max(largest_out, square);
       if (!bias.empty()) bias[j] += out.values[j], bias_squares[j] += square;
     }

@@ -140,14 +140,17 @@ class Rounds {
 }  // namespace
 
 ArrayTask array_task(const std::function<const char*(const char*)>& variable) {
-  const auto number = [&](const char* name) -> std::optional<Index> {
+  const auto number = [&](const char* name, Index smallest) -> std::optional<Index> {
     const char* text = variable(name);
-    return text == nullptr ? std::nullopt : runfile::parse_whole(text, {0, INT64_MAX}).number;
+    if (text == nullptr || *text == '\0') return std::nullopt;
+    const auto [value, expected] = runfile::parse_whole(text, {smallest});
+    if (!value) core::fail(core::ErrorKind::usage, "bench: variable {} is '{}'; expected {}", name, text, expected);
+    return value;
   };
-  const auto id = number("SLURM_ARRAY_TASK_ID"), count = number("SLURM_ARRAY_TASK_COUNT");
-  if (!id || !count || *count < 1) return {};
-  const Index least = number("SLURM_ARRAY_TASK_MIN").value_or(0);
-  const Index step = std::max<Index>(1, number("SLURM_ARRAY_TASK_STEP").value_or(1));
+  const auto id = number("SLURM_ARRAY_TASK_ID", 0), count = number("SLURM_ARRAY_TASK_COUNT", 1);
+  if (!id || !count) return {};
+  const Index least = number("SLURM_ARRAY_TASK_MIN", 0).value_or(0);
+  const Index step = number("SLURM_ARRAY_TASK_STEP", 1).value_or(1);
   const ArrayTask task{(*id - least) / step, *count};
   if (*id < least || (*id - least) % step != 0 || task.number >= task.count) {
     core::fail(core::ErrorKind::usage,

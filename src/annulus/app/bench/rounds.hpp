@@ -23,9 +23,10 @@ struct ArrayTask {
   Index count = 1;
 };
 
-/// Reads Slurm's variables through `variable`, which returns nullptr for a variable that is not set. Throws
-/// Error(usage) if the task cannot be numbered because the array is not a range: tasks 5 and 6 of --array=1,5,6. Worked
-/// example: --array=10-19:3 has tasks 10, 13, 16, 19; task 16 is number 2 of 4.
+/// Reads Slurm's variables through `variable`, which returns nullptr for a variable that is not set; an empty variable
+/// counts as not set. Throws Error(usage) if a variable is no whole number, or if the array is not a range, so that the
+/// task cannot be numbered: tasks 5 and 6 of --array=1,5,6. Worked example: --array=10-19:3 has tasks 10, 13, 16, 19;
+/// task 16 is number 2 of 4.
 ArrayTask array_task(const std::function<const char*(const char*)>& variable = std::getenv);
 
 /// A launch measures case i if its task is number (i mod count), and if it has the ranks and threads of the case.

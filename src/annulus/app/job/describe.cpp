@@ -10,6 +10,7 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/report/text.hpp"
 #include "annulus/store/files/process_name.hpp"
@@ -32,9 +33,8 @@ using strategies::Problem;
 
 std::string describe_pattern(const Problem& problem) {
   const pattern::Pattern& pattern = problem.pattern;
-  std::string text =
-      fmt::format("{}{}, {} pair{}", pattern::name_of(pattern.semantics), pattern.causal ? ", causal" : "",
-                  pattern.pairs.size(), pattern.pairs.size() == 1 ? "" : "s");
+  std::string text = fmt::format("{}{}, {}", pattern::name_of(pattern.semantics), pattern.causal ? ", causal" : "",
+                                 core::how_many(pattern.pairs.size(), "pair"));
   for (const pattern::Pair& pair : pattern.pairs)
     text += fmt::format(" ({}, {})", pattern::segment_text(pair), pair.dilation);
   if (problem.rule.has_cap()) text += fmt::format(", softcap {:g}", problem.rule.cap);
@@ -52,11 +52,12 @@ std::string describe_pattern(const Problem& problem) {
 
 std::string describe_shape(const Request& request) {
   const core::Shape s = request.file_shape();
-  const std::string shared = s.kv_heads == s.heads ? "" : fmt::format(" ({} key/value heads)", s.kv_heads);
+  const std::string shared =
+      s.kv_heads == s.heads ? "" : fmt::format(" ({})", core::how_many(s.kv_heads, "key/value head"));
   const std::string values = s.has_value_dim() ? fmt::format(" (values of {})", s.value_dim) : "";
   const std::string queries = request.has_own_queries() ? fmt::format(" ({} of queries)", request.query_rows()) : "";
-  return fmt::format("{} x {} rows{}, {} heads of {}{}{}, {}", s.batch, s.sequence, queries, s.heads, s.head_dim,
-                     values, shared, core::name_of(request.problem.type));
+  return fmt::format("{} x {}{}, {} of {}{}{}, {}", s.batch, core::how_many(s.sequence, "row"), queries,
+                     core::how_many(s.heads, "head"), s.head_dim, values, shared, core::name_of(request.problem.type));
 }
 
 std::string describe_tensors(const Request& request) {
@@ -112,14 +113,14 @@ std::string describe_bits(const Job& job) {
 }
 
 std::string describe_blocks(const planner::StreamCut& cut) {
-  return fmt::format("{} block{} of {} rows, units of at most {:.2g} s and {}", cut.blocks, cut.blocks == 1 ? "" : "s",
-                     cut.block_rows, cut.unit_seconds, report::describe_bytes(cut.memory_bytes));
+  return fmt::format("{} of {}, units of at most {:.2g} s and {}", core::how_many(cut.blocks, "block"),
+                     core::how_many(cut.block_rows, "row"), cut.unit_seconds, report::describe_bytes(cut.memory_bytes));
 }
 
 std::string describe_passes(const Job& job) {
   const auto& [entries, heads] = job.slices;
-  return fmt::format("{}, of {} batch entr{} and {} key/value head{} each{}, {} on the fullest rank", job.slice_count(),
-                     entries, entries == 1 ? "y" : "ies", heads, heads == 1 ? "" : "s",
+  return fmt::format("{}, of {} and {} each{}, {} on the fullest rank", job.slice_count(),
+                     core::how_many(entries, "batch entry"), core::how_many(heads, "key/value head"),
                      job.reads_ahead ? ", the next one read meanwhile" : "", report::describe_bytes(job.slice_bytes));
 }
 

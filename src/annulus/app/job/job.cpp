@@ -5,6 +5,7 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/machine.hpp"
 #include "annulus/core/gpu_driver.hpp"
+#include "annulus/core/print.hpp"
 #include "annulus/layer/predict.hpp"
 #include "annulus/planner/slice_memory.hpp"
 #include "annulus/report/text.hpp"
@@ -199,10 +200,10 @@ std::string explain_too_large(const Job& job, double least) {
   std::string key;
   const bool can_stream = why_no_stream(job, key).empty();
   return fmt::format(
-      "{}compute.memory_limit: {} with strategy {} needs {} of tensors and buffers on the fullest of {} rank{} even in "
+      "{}compute.memory_limit: {} with strategy {} needs {} of tensors and buffers on the fullest of {} even in "
       "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory{}",
       job.run.where("compute.memory_limit"), describe_shape(job), job.strategy->name(), report::describe_bytes(least),
-      job.ranks, job.ranks == 1 ? "" : "s", strategies::slices_of(job.problem.shape, {1, 1}),
+      core::how_many(job.ranks, "rank"), strategies::slices_of(job.problem.shape, {1, 1}),
       job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank), machine.why_this_memory(),
       can_stream ? ", more ranks, or strategy stream, which reads keys from the input file block by block"
                  : " or more ranks");
@@ -227,11 +228,11 @@ void look_at_layer_memory(Job& job, Purpose purpose, const comm::Communicator& c
   const core::Machine& machine = job.machine;
   if (job.slice_bytes <= machine.memory_per_rank) return;
   job.why_too_large = fmt::format(
-      "{}compute.memory_limit: {} needs {} of tensors and buffers on the fullest of {} rank{}; {} may use {} ({}), and "
+      "{}compute.memory_limit: {} needs {} of tensors and buffers on the fullest of {}; {} may use {} ({}), and "
       "a layer is not computed in passes. Expected more memory or more ranks",
-      job.run.where("compute.memory_limit"), describe_layer(job), report::describe_bytes(job.slice_bytes), job.ranks,
-      job.ranks == 1 ? "" : "s", job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank),
-      machine.why_this_memory());
+      job.run.where("compute.memory_limit"), describe_layer(job), report::describe_bytes(job.slice_bytes),
+      core::how_many(job.ranks, "rank"), job.ranks == 1 ? "it" : "each",
+      report::describe_bytes(machine.memory_per_rank), machine.why_this_memory());
 }
 
 /// Sets how the problem is cut into slices: as in the launch that the run continues, otherwise into the fewest slices

@@ -58,12 +58,6 @@ layer::Weights load(const LayerProblem& problem, const store::InspectedFile& fil
 
 }  // namespace
 
-Index weight_bytes(const LayerProblem& problem, int rank, int ranks) {
-  Index numbers = 0;
-  for (const Weight weight : layer::all_weights) numbers += layer::kept(problem, weight, rank, ranks).count();
-  return numbers * Index(core::bytes_of(problem.attention.type));
-}
-
 store::TensorSpec rows_spec(const std::string& name, const LayerProblem& problem, std::optional<core::DType> type) {
   const core::Shape& s = problem.attention.shape;
   return {name, type.value_or(problem.attention.type), {s.batch, s.sequence, problem.width}, "batch sequence width"};

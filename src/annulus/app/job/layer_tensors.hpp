@@ -11,9 +11,6 @@
 
 namespace annulus::app {
 
-/// Bytes of the weights that a rank keeps.
-Index weight_bytes(const layer::LayerProblem& problem, int rank, int ranks);
-
 /// Specification of a (B, S, E) tensor. If `type` is empty, it has the layer's type.
 store::TensorSpec rows_spec(const std::string& name, const layer::LayerProblem& problem,
                             std::optional<core::DType> type = std::nullopt);

@@ -26,9 +26,10 @@ std::vector<double> sink_gradients(const std::vector<std::string>& notes, Index 
   for (const std::string& note : notes) {
     std::vector<std::int64_t> words(sums.size(), 0);
     std::istringstream numbers(note);
-    for (Index at = 0; numbers >> at;) {
+    while (!(numbers >> std::ws).eof()) {
+      Index at = -1;
       std::int64_t word = 0;
-      if (!(numbers >> word) || at < 0 || at >= Index(words.size())) {
+      if (!(numbers >> at >> word) || at < 0 || at >= Index(words.size())) {
         core::fail(core::ErrorKind::failure,
                    "{}: found '{}' as a unit's sums for dsink, expected pairs of an index below {} and a number",
                    journal, note, words.size());

@@ -195,11 +195,11 @@ void print_summary(const Job& job, const report::Measurements& measured) {
   print_line("tensors", describe_tensors(job));
   if (job.layer) print_line("layer", describe_layer(job));
   const bool host = job.problem.backend == kernels::Backend::host, is_chosen = job.choice && !shares_heads(job);
-  print_line("strategy",
-             fmt::format(
-                 "{} on {} rank{}, {}, {} tiles{}", describe_strategy(job), measured.ranks,
-                 measured.ranks == 1 ? "" : "s", core::device_name(), host ? kernels::host_instruction_set() : "device",
-                 host && !job.instruction_set_note.empty() ? fmt::format(" ({})", job.instruction_set_note) : ""));
+  print_line(
+      "strategy",
+      fmt::format("{} on {}, {}, {} tiles{}", describe_strategy(job), core::how_many(measured.ranks, "rank"),
+                  core::device_name(), host ? kernels::host_instruction_set() : "device",
+                  host && !job.instruction_set_note.empty() ? fmt::format(" ({})", job.instruction_set_note) : ""));
   if (is_chosen) print_line("auto", job.choice->reason);
   if (shares_heads(job))
     print_line("note",

@@ -185,11 +185,9 @@ void check_names(const runfile::BenchSettings& settings) {
 std::string why_no_case(const std::vector<runfile::BenchCase>& cases, const BenchLaunch& launch) {
   const auto is_ours = [&](const runfile::BenchCase& one) { return belongs(one, {launch.ranks, launch.threads, {}}); };
   if (std::any_of(cases.begin(), cases.end(), is_ours)) return "";
-  const std::string threads = launch.threads == 0   ? "different numbers of threads"
-                              : launch.threads == 1 ? "1 thread"
-                                                    : fmt::format("{} threads", launch.threads);
-  return fmt::format("; bench.sweep has no case for {} rank{} with {}", launch.ranks, launch.ranks == 1 ? "" : "s",
-                     threads);
+  const std::string threads =
+      launch.threads == 0 ? "different numbers of threads" : core::how_many(launch.threads, "thread");
+  return fmt::format("; bench.sweep has no case for {} with {}", core::how_many(launch.ranks, "rank"), threads);
 }
 
 /// Prints every case with its prediction. Marks with * the cases that belong to this launch, whether or not they have

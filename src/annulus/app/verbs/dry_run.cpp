@@ -54,9 +54,10 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
                 describe_bytes(double(all[p].bytes_received)), rows_text(partition[p]));
   }
   const auto most = [&](Index Prediction::*cost) { return double(std::ranges::max(all, {}, cost).*cost); };
-  core::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
-              describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
-              describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops_of(pass, kept, job.problem.shape));
+  core::print("# {}: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n",
+              core::how_many(all.size(), "rank"), describe_bytes(most(&Prediction::memory_bytes)),
+              describe_bytes(most(&Prediction::bytes_sent)), describe_bytes(most(&Prediction::bytes_received)),
+              1e-9 * flops_of(pass, kept, job.problem.shape));
 }
 
 /// Prints the first blocks of strategy stream, phase by phase. Any rank may compute any block.
@@ -85,10 +86,10 @@ void print_layer(const Job& job) {
   const layer::LayerProblem& problem = *job.layer;
   const int ranks = int(job.partition.size());
   const pattern::Partition partition = layer::partition_of(problem, *job.strategy, ranks);
-  core::print("# layer: {}; weights of {} on rank 0. Memory: the whole layer; work and messages: its attention only\n",
-              describe_layer(job), describe_bytes(double(weight_bytes(problem, 0, ranks))));
   std::vector<layer::MemoryPrediction> memory;  // one for each rank
   for (int p = 0; p < ranks; ++p) memory.push_back(layer::predict_memory(problem, *job.strategy, partition, p));
+  core::print("# layer: {}; weights of {} on rank 0. Memory: the whole layer; work and messages: its attention only\n",
+              describe_layer(job), describe_bytes(double(memory[0].weights)));
   const auto print = [&](bool backward) {
     print_pass(job, partition, backward ? PassKind::backward : PassKind::forward, [&](int rank) {
       Prediction one = layer::predict_attention(problem, *job.strategy, partition, rank, backward);

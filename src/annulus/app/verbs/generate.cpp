@@ -229,7 +229,7 @@ int generate(Given given, const comm::Communicator& comm) {
                 given.dlse ? ", dlse" : "", s.batch, s.sequence,
                 given.what.query_rows() == s.sequence ? "" : fmt::format(" ({} of queries)", given.what.query_rows()));
   }
-  core::print(" {} heads ({} K/V) of {}{}, {}, seed {}\n", s.heads, s.kv_heads, s.head_dim,
+  core::print(" {} ({} K/V) of {}{}, {}, seed {}\n", core::how_many(s.heads, "head"), s.kv_heads, s.head_dim,
               s.has_value_dim() ? fmt::format(" (values of {})", s.value_dim) : "", core::name_of(given.what.type),
               given.what.seed);
   return 0;

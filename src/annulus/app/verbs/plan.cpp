@@ -61,20 +61,20 @@ void print_plan(const Job& job) {
   const core::Link& between = machine.between_nodes;
   const double rate =
       1 / machine.seconds_per_gflop(job.problem.shape.head_dim, job.problem.type, job.problem.precision);
-  core::print("annulus plan {}: {} rank{}\n  {:<10} {}\n  {:<10} {}\n", job.run.name, job.ranks,
-              job.ranks == 1 ? "" : "s", "attention", describe_pattern(job.problem), "tensors", describe_tensors(job));
+  core::print("annulus plan {}: {}\n  {:<10} {}\n  {:<10} {}\n", job.run.name, core::how_many(job.ranks, "rank"),
+              "attention", describe_pattern(job.problem), "tensors", describe_tensors(job));
   if (job.layer) {
     report::print_line("layer", describe_layer(job));
     report::print_line("",
                        "the table is of the layer's attention alone; `annulus run --dry-run` shows the layer's memory");
   }
   core::print(
-      "  {:<10} {}: {:.1f} GFLOP/s a rank, {} ranks a node, {} a rank{}, links {:.2g} us + {:.2f} GB/s inside, "
+      "  {:<10} {}: {:.1f} GFLOP/s a rank, {} a node, {} a rank{}, links {:.2g} us + {:.2f} GB/s inside, "
       "{:.2g} us + {:.2f} GB/s between nodes, {:.0f} % hidden\n",
-      "machine", machine.source, rate, machine.ranks_per_node, describe_bytes(machine.memory_per_rank),
-      machine.memory_source.empty() ? "" : " (" + machine.memory_source + ")", 1e6 * inside.seconds_per_message,
-      1e-9 / inside.seconds_per_byte, 1e6 * between.seconds_per_message, 1e-9 / between.seconds_per_byte,
-      100 * machine.overlap);
+      "machine", machine.source, rate, core::how_many(machine.ranks_per_node, "rank"),
+      describe_bytes(machine.memory_per_rank), machine.memory_source.empty() ? "" : " (" + machine.memory_source + ")",
+      1e6 * inside.seconds_per_message, 1e-9 / inside.seconds_per_byte, 1e6 * between.seconds_per_message,
+      1e-9 / between.seconds_per_byte, 100 * machine.overlap);
   const bool too_large = std::any_of(choice.candidates.begin(), choice.candidates.end(), [&](const Candidate& one) {
     return one.cost && one.cost->memory_bytes > machine.memory_per_rank;
   });

@@ -266,8 +266,8 @@ int train(const RunFileArguments& words, const comm::Communicator& comm, const s
     report::print_line("attention", describe_pattern(job.problem));
     report::print_line("tensors", describe_shape(job));
     report::print_line("layer", describe_layer(job));
-    report::print_line(
-        "strategy", fmt::format("{} on {} rank{}", describe_strategy(job), comm.size(), comm.size() == 1 ? "" : "s"));
+    report::print_line("strategy",
+                       fmt::format("{} on {}", describe_strategy(job), core::how_many(comm.size(), "rank")));
   }
   choose_links(settings.distribution, comm);
   return Training(job, command_line, comm).run();

@@ -68,8 +68,8 @@ void StoredQueries::start_read(std::size_t slot, const pattern::Hop& from, const
 
 void StoredQueries::complete(std::size_t s) {
   ReadKeys::complete(s);
-  if (s + 1 >= round_->steps(context_.rank())) return;
   if (s > 0) queries_[(s - 1) % slots].tensors.delta = {};
+  if (s + 1 >= round_->steps(context_.rank())) return;
   Block& next = queries_[s % slots];
   next.tensors.delta = make_delta(context_.problem, next.rows.count(), next.tensors);
 }
