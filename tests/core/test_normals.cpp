@@ -15,12 +15,16 @@
 namespace annulus::core {
 namespace {
 
+bool are_finite(const std::vector<float>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
+}
+
 /// The numbers of the range, made between guard elements that must not change.
 template <class Stored>
 std::vector<Stored> made(const Normals& normals, Interval numbers, InstructionSet set) {
-  constexpr std::size_t guard = 16;
-  std::vector<std::byte> bytes((std::size_t(numbers.size()) + 2 * guard) * sizeof(Stored), std::byte{0x5a});
-  fill_normals(normals, numbers, bytes.data() + guard * sizeof(Stored), set);
+  constexpr std::size_t guard = 16 * sizeof(Stored);
+  std::vector<std::byte> bytes(std::size_t(numbers.size()) * sizeof(Stored) + 2 * guard, std::byte{0x5a});
+  fill_normals(normals, numbers, bytes.data() + guard, set);
   const auto untouched = [&](std::size_t from) {
     return std::all_of(bytes.begin() + std::ptrdiff_t(from), bytes.begin() + std::ptrdiff_t(from + guard),
                        [](std::byte b) { return b == std::byte{0x5a}; });
@@ -28,7 +32,7 @@ std::vector<Stored> made(const Normals& normals, Interval numbers, InstructionSe
   EXPECT_TRUE(untouched(0) && untouched(bytes.size() - guard));
   std::vector<Stored> stretch(std::size_t(numbers.size()));
   if (!stretch.empty()) {
-    std::memcpy(stretch.data(), bytes.data() + guard * sizeof(Stored), stretch.size() * sizeof(Stored));
+    std::memcpy(stretch.data(), bytes.data() + guard, stretch.size() * sizeof(Stored));
   }
   return stretch;
 }
@@ -80,6 +84,7 @@ TEST(Normals, KolmogorovSmirnovDistance) {
   for (const std::uint64_t seed : {1ull, 2ull, 3ull}) {
     std::vector<float> x(n);
     fill_normals({seed, TensorId::q}, {0, n}, x.data());
+    ASSERT_TRUE(are_finite(x));
     std::sort(x.begin(), x.end());
     double distance = 0;
     for (Index i = 0; i < n; ++i) {
@@ -104,6 +109,7 @@ TEST(Normals, TailsAreThoseOfTheDistribution) {
         below[k] += value < float(-k);
       }
     }
+    ASSERT_TRUE(are_finite(x));
     for (const float value : x) largest = std::max(largest, std::abs(value));
   }
   for (int k = 0; k < 6; ++k) {

@@ -62,10 +62,12 @@ class Launched {
     return reaches([&] { return err().find(word) != std::string::npos; }, ranks);
   }
   /// Waits until `holds` is true, which must mean that all ranks have started. Checks that their processes are found.
-  bool reaches(const std::function<bool()>& holds, int ranks) { return within(120, holds) && find_ranks() == ranks; }
+  bool reaches(const std::function<bool()>& holds, int ranks) {
+    return within(most_seconds, holds) && find_ranks() == ranks;
+  }
   /// Waits until the run has written `word` to stdout.
   bool says(const std::string& word) const {
-    return within(120, [&] { return out().find(word) != std::string::npos; });
+    return within(most_seconds, [&] { return out().find(word) != std::string::npos; });
   }
   void send(int rank, int signal) const { kill(ranks_.at(rank), signal); }
   void send_all(int signal) const {

@@ -32,6 +32,13 @@ inline std::string slurp(const std::filesystem::path& path) {
   return text.str();
 }
 
+/// Seconds that a run may take, or may need to come to the point for which a test waits.
+#ifdef __SANITIZE_ADDRESS__  // several times slower
+inline constexpr int most_seconds = 600;
+#else
+inline constexpr int most_seconds = 300;
+#endif
+
 /// Test fixture with an empty folder that goes away at the end.
 class ProgramTest : public testing::Test {
  protected:
@@ -52,12 +59,6 @@ class ProgramTest : public testing::Test {
     std::error_code ignored;  // the files of launchers that were killed may be just going away
     std::filesystem::remove_all(launches(), ignored);
   }
-
-#ifdef __SANITIZE_ADDRESS__  // several times slower
-  static constexpr int most_seconds = 600;
-#else
-  static constexpr int most_seconds = 300;
-#endif
 
   /// Runs a shell command in the scratch folder for at most most_seconds. Its output goes to shell_out.txt and
   /// shell_err.txt, because a run in the background (launched.hpp) may write to stdout.txt and stderr.txt.

@@ -69,11 +69,8 @@ TEST_F(Output, TypeIsThatOfTheTensorsAndNotOfLse) {
     ASSERT_EQ(ran.status, 0) << ran.err;
     for (const auto& [name, numbers_before] : before) {
       EXPECT_EQ(type_of(name), name == "lse" ? "H5T_IEEE_F32LE" : stored) << name << " of " << type;
-      const std::vector<double> now = numbers(folder / "result.h5", name);
-      ASSERT_EQ(now.size(), numbers_before.size());
-      double largest = 0;
-      for (std::size_t i = 0; i < now.size(); ++i) largest = std::max(largest, std::abs(now[i] - numbers_before[i]));
-      EXPECT_LT(largest, 3e-3) << name << " of " << type;  // 3 ranks round differently
+      EXPECT_LT(largest_difference(numbers(folder / "result.h5", name), numbers_before), 3e-3)
+          << name << " of " << type;  // 3 ranks round differently
     }
     const Outcome checked = annulus(2, "verify run.yaml" + set);
     EXPECT_EQ(checked.status, 0) << checked.out << checked.err;

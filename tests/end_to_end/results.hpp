@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "support/tolerance.hpp"
 
 namespace annulus::test {
 
@@ -89,15 +90,6 @@ inline void replace_by_text(const std::filesystem::path& path, const std::string
   H5Tset_cset(type, H5T_CSET_UTF8);
   replace_by_scalar(path, dataset, type, &text);
   H5Tclose(type);
-}
-
-inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (a[i] != b[i]) largest = std::max(largest, std::abs(a[i] - b[i]));  // equal infinities: difference 0
-  }
-  return largest;
 }
 
 }  // namespace annulus::test

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Makes real faults happen to the program and prints a table of their effects.
 
-    run.py --build FOLDER [--quick] [--page FILE] [NAME...]   FOLDER: a CMake build with tests
-                                                              NAME: a fault, or a file of this folder without its .py
-                                                              --quick: only the faults that take seconds
-                                                              --page: also writes FILE, a page with the table
+    run.py --build FOLDER [--page FILE | [--quick] [NAME...]]  FOLDER: a CMake build with tests
+                                                               NAME: a fault, or a file of this folder without its .py
+                                                               --quick: only the faults that take seconds
+                                                               --page: also writes FILE, a page with the table, if
+                                                               everything was as expected
 
 The table has for each fault: what the user saw, the exit status, the seconds from the fault to the end of all
 processes, and what was left over (processes, shared memory, files). Exit status 0 if everything was as expected.
@@ -104,6 +105,8 @@ def main():
     parser.add_argument("--page", type=Path)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
+    if given.page and (given.names or given.quick):
+        parser.error("--page is for the table of all faults: it cannot be combined with NAME or --quick")
     faults = chosen(given.names, given.quick)
     if INSIDE not in os.environ:
         with tempfile.TemporaryDirectory(prefix="annulus-faults-") as scratch:
@@ -118,7 +121,9 @@ def main():
             good = good and row.good
     print(f"{len(lines) - 2} rows, {sum('not tried' in line for line in lines)} of them not tried, "
           f"{time.monotonic() - begin:.0f} s: {'all as expected' if good else 'WRONG'}")
-    if given.page:
+    if given.page and not good:
+        print(f"{given.page} is not written, because something was WRONG")
+    elif given.page:
         given.page.write_text(page_text("\n".join(lines), given.build))
     return 0 if good else 1
 

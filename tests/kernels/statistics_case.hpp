@@ -93,6 +93,7 @@ StatisticsAnswer made_statistics(const WorkCase& test, const std::vector<double>
 inline void expect_close(const StatisticsAnswer& found, const StatisticsAnswer& expected, double tolerance) {
   EXPECT_TRUE(close_to(found.received, expected.received, tolerance)) << "received";
   EXPECT_TRUE(close_to(found.weights, expected.weights, tolerance)) << "weights";
+  ASSERT_EQ(found.rows.size(), expected.rows.size());
   std::size_t other = 0;
   for (std::size_t i = 0; i < expected.rows.size(); ++i) {
     EXPECT_EQ(found.rows[i] == -1, expected.rows[i] == -1) << i;

@@ -300,6 +300,7 @@ TYPED_TEST(DeviceAttention, StoredRowsBeyondTwoToThe31) {
     out_of[spread] = from_device(out.buffer, test.count, test.type);
   }
   EXPECT_EQ(out_of[0], out_of[1]);
+  EXPECT_NE(out_of[0], std::vector<double>(std::size_t(test.count), 0.0));
 }
 
 }  // namespace

@@ -28,12 +28,12 @@ struct Rows {
     core::copy_to_device(memory.data(), bytes.data(), memory.bytes());
   }
   RowArray array() const { return {memory.data(), parts, held, width * Index(core::bytes_of(type))}; }
-  /// First number of every row, part after part; the others must follow it in steps of `step`.
-  std::vector<double> rows(double step = 1) const {
+  /// First number of every row, part after part; the others must follow it in steps of 1.
+  std::vector<double> rows() const {
     const auto all = test::from_device(memory, parts * held * width, type);
     std::vector<double> first;
     for (std::size_t i = 0; i < all.size(); i += width) {
-      for (std::size_t c = 0; c < std::size_t(width); ++c) EXPECT_EQ(all[i + c], all[i] + step * double(c));
+      for (std::size_t c = 0; c < std::size_t(width); ++c) EXPECT_EQ(all[i + c], all[i] + double(c));
       first.push_back(all[i]);
     }
     return first;

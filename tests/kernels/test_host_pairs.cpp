@@ -27,12 +27,6 @@ BackwardCase pair_case(Index rows, Index keys, Index D, Band mask, double amplit
   return test;
 }
 
-double largest_error(const std::vector<double>& actual, const std::vector<double>& expected) {
-  double most = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) most = std::max(most, std::abs(actual[i] - expected[i]));
-  return most;
-}
-
 void expect_right(const BackwardCase& test, const std::string& what) {
   const kernels::ReferenceResult expected = naive_answer(test), forward = stored_forward(test);
   const Gradients gradients = naive_gradients(test, forward);
@@ -42,7 +36,7 @@ void expect_right(const BackwardCase& test, const std::string& what) {
     EXPECT_TRUE(close_to(actual.out, expected.out, core::forward_tolerance(DType::bfloat16))) << "out";
     // amx rounds a score to 1/128 before it rounds its weight.
     const double lse_error = set == InstructionSet::amx ? 0x1p-8 + 0x1p-9 : 0x1p-8;
-    EXPECT_LE(largest_error(actual.lse, expected.lse), lse_error) << "lse: sums of rounded weights";
+    EXPECT_LE(largest_difference(actual.lse, expected.lse), lse_error) << "lse: sums of rounded weights";
     expect_close(host_gradients(test, forward, {set}), gradients, core::gradient_tolerance(DType::bfloat16));
   }
 }
@@ -87,8 +81,8 @@ TEST(HostPairs, AKeyThatIsSeenAloneHasWeightOne) {
       for (std::size_t i = 0; i < actual.out.size(); ++i) ASSERT_EQ(actual.out[i], test.v[i % std::size_t(D)]) << i;
       const Gradients gradients = host_gradients(test, actual, {set});
       const std::vector<double> none(test.q.size()), none_of_keys(test.k.size());
-      EXPECT_LE(largest_error(gradients.dq, none), 1e-4);
-      EXPECT_LE(largest_error(gradients.dk, none_of_keys), 1e-3) << "a sum over all rows";
+      EXPECT_LE(largest_difference(gradients.dq, none), 1e-4);
+      EXPECT_LE(largest_difference(gradients.dk, none_of_keys), 1e-3) << "a sum over all rows";
     }
   }
 }
@@ -128,10 +122,11 @@ TEST(HostPairs, ErrorsAreThoseOfAPlainComputation) {
       const Plain plain = plain_answer(test, forward);
       for (const InstructionSet set : usable_instruction_sets()) {
         SCOPED_TRACE(fmt::format("D {}, amplitude {}, {}", D, amplitude, name_of(set)));
-        EXPECT_LE(largest_error(host_answer(test, set).out, exact.out), 2 * largest_error(plain.out, exact.out) + 1e-6);
+        EXPECT_LE(largest_difference(host_answer(test, set).out, exact.out),
+                  2 * largest_difference(plain.out, exact.out) + 1e-6);
         const Gradients actual = host_gradients(test, forward, {set});
         const auto expect_small = [&](const auto& x, const auto& by_plain, const auto& right, const char* name) {
-          EXPECT_LE(largest_error(x, right), 3 * largest_error(by_plain, right) + 1e-6) << name;
+          EXPECT_LE(largest_difference(x, right), 3 * largest_difference(by_plain, right) + 1e-6) << name;
         };
         expect_small(actual.dq, plain.gradients.dq, expected.dq, "dq");
         expect_small(actual.dk, plain.gradients.dk, expected.dk, "dk");

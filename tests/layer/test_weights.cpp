@@ -19,15 +19,32 @@ LayerProblem problem_of(Index width, Index heads, Index kv_heads, Index head_dim
   return problem;
 }
 
-/// How many ranks claim each number of a weight.
-std::map<std::pair<Index, Index>, int> claims(const LayerProblem& problem, Weight weight, int ranks,
-                                              Rectangle (*part)(const LayerProblem&, Weight, int, int)) {
-  std::map<std::pair<Index, Index>, int> count;
+/// How many ranks have each number of a weight, by row and column.
+using Claims = std::map<std::pair<Index, Index>, int>;
+
+Claims claims(const LayerProblem& problem, Weight weight, int ranks,
+              Rectangle (*part)(const LayerProblem&, Weight, int, int)) {
+  Claims count;
   for (int rank = 0; rank < ranks; ++rank) {
     const Rectangle box = part(problem, weight, rank, ranks);
     for (Index row = box.rows.begin; row < box.rows.end; ++row) {
       for (Index column = box.columns.begin; column < box.columns.end; ++column) ++count[{row, column}];
     }
+  }
+  return count;
+}
+
+/// How many ranks keep a number, by the description of the sharding.
+int keepers(const LayerProblem& problem, Weight weight, Index row, Index column, int ranks) {
+  if (problem.sharding == Sharding::fsdp) return 1;
+  if (problem.sharding == Sharding::none || weight == Weight::bo) return ranks;
+  if (!is_of_keys(weight)) return 1;
+  const core::Shape& s = problem.attention.shape;
+  const Index head = (is_bias(weight) ? row : column) / s.head_dim, group = s.heads / s.kv_heads;
+  int count = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const core::Interval queries = core::even_part(s.heads, ranks, rank);
+    count += !core::intersect(queries, {head * group, (head + 1) * group}).empty();
   }
   return count;
 }
@@ -40,18 +57,16 @@ TEST(Weights, AreWrittenOnceAndKeptByTheRightNumberOfRanks) {
         for (const Weight weight : all_weights) {
           SCOPED_TRACE(testing::Message() << name_of(weight) << ", " << entry.name << ", " << heads << "/" << kv_heads
                                           << " heads on " << ranks);
-          const auto count = claims(problem, weight, ranks, written);
-          EXPECT_EQ(Index(count.size()), whole(problem, weight).count());
-          for (const auto& [place, times] : count) EXPECT_EQ(times, 1);
-          for (const auto& [place, times] : claims(problem, weight, ranks, kept)) {
-            if (entry.value == Sharding::tensor && is_of_keys(weight)) {
-              EXPECT_LE(times, ranks);  // each rank whose query heads read it keeps it
-            } else {
-              const bool all =
-                  entry.value == Sharding::none || (entry.value == Sharding::tensor && weight == Weight::bo);
-              EXPECT_EQ(times, all ? ranks : 1);
+          Claims once, by_description;
+          const Rectangle box = whole(problem, weight);
+          for (Index row = 0; row < box.rows.end; ++row) {
+            for (Index column = 0; column < box.columns.end; ++column) {
+              once[{row, column}] = 1;
+              by_description[{row, column}] = keepers(problem, weight, row, column, ranks);
             }
           }
+          EXPECT_EQ(claims(problem, weight, ranks, written), once);
+          EXPECT_EQ(claims(problem, weight, ranks, kept), by_description);
         }
       }
     }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Puts faults into the source, one after the other, and shows that tests notice each of them.
 
-    run.py [--folder FOLDER] [--page FILE] [NAME...]   NAME: a mutation, or a room; FOLDER (default build/mutations):
+    run.py [--folder FOLDER] [--page FILE | NAME...]   NAME: a mutation, or a room; FOLDER (default build/mutations):
                                                        where a copy of the source is changed, built and tested
-                                                       --page: also writes FILE, a page with the table
+                                                       --page: also writes FILE, a page with the table, if each mutation
+                                                       was noticed
     run.py --check BUILD                               checks only that the text which each mutation replaces occurs
                                                        once in the source, and that the mutation's tests exist in BUILD,
                                                        a CMake build with tests
@@ -193,6 +194,8 @@ def main():
     parser.add_argument("--page", type=Path)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
+    if given.page and given.names:
+        parser.error("--page is for the table of all mutations: it cannot be combined with NAME")
     for module in FILES:
         importlib.import_module(module)
     if given.check:

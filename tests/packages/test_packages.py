@@ -101,7 +101,7 @@ class SpackPackage(unittest.TestCase):
         self.assertIn("-DCMAKE_CXX_COMPILER=/sw/nvcc_wrapper", self.arguments(cuda=True))
 
     def test_cmake_has_the_options(self):
-        options = set(re.findall(r"^option\((\w+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"), re.MULTILINE))
+        options = set(re.findall(r"^option\((\w+)", CMAKE, re.MULTILINE))
         used = set(re.findall(r"-D(ANNULUS_\w+)", " ".join(self.arguments())))
         self.assertEqual(used - options, set())
         # options for developers; and hardening, whose default is right everywhere
@@ -170,17 +170,16 @@ class Modules(unittest.TestCase):
     EXPECTED = {"ANNULUS": "bin/annulus", "PATH": "bin", "CMAKE_PREFIX_PATH": ""}
 
     def test_both_are_of_this_version_and_set_the_same(self):
-        version = re.search(r"VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8").split("project(")[1])[1]
-        lua = (ROOT / self.FOLDER / f"{version}.lua").read_text(encoding="utf-8")
-        tcl = (ROOT / self.FOLDER / version).read_text(encoding="utf-8")
+        lua = (ROOT / self.FOLDER / f"{VERSION}.lua").read_text(encoding="utf-8")
+        tcl = (ROOT / self.FOLDER / VERSION).read_text(encoding="utf-8")
         found = dict(re.findall(r'^(?:setenv|prepend_path)\("(\w+)", (?:pathJoin\()?root(?:, "([^"]*)"\))?', lua, re.MULTILINE))
         self.assertEqual(found, self.EXPECTED)
         found = dict(re.findall(r"^(?:setenv|prepend-path) (\w+) \$root/?(\S*)", tcl, re.MULTILINE))
         self.assertEqual(found, self.EXPECTED)
-        self.assertIn(f'"Version: {version}"', lua)
-        self.assertIn(f"{{Version: {version}}}", tcl)
+        self.assertIn(f'"Version: {VERSION}"', lua)
+        self.assertIn(f"{{Version: {VERSION}}}", tcl)
         changes = (ROOT / "docs/changelog.md").read_text(encoding="utf-8")
-        self.assertTrue(re.search(r"^## (\d+\.\d+\.\d+)", changes, re.MULTILINE)[1] == version)
+        self.assertTrue(re.search(r"^## (\d+\.\d+\.\d+)", changes, re.MULTILINE)[1] == VERSION)
 
     def test_environment_modules_load_it(self):
         if MODULECMD is None:  # the test above has read the modules as text
@@ -190,18 +189,21 @@ class Modules(unittest.TestCase):
                 (Path(folder) / name).write_text("#%Module1.0\n", encoding="utf-8")
             environment = {"PATH": "/usr/bin:/bin", "HOME": folder,
                            "MODULEPATH": f"{folder}:{ROOT / 'job_scripts/modules'}"}
-            script = (f'eval "$({MODULECMD} bash load gcc openmpi hdf5)"; eval "$({MODULECMD} bash load annulus/0.1.0)"; '
-                      "env")
+            script = (f'eval "$({MODULECMD} bash load gcc openmpi hdf5)"; '
+                      f'eval "$({MODULECMD} bash load annulus/{VERSION})"; env')
             shown = subprocess.run(["bash", "-c", script], env=environment, stdout=subprocess.PIPE, check=True,
                                    universal_newlines=True).stdout
         variables = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
         for name, where in self.EXPECTED.items():
-            self.assertEqual(variables[name].split(":")[0], os.path.join("/opt/annulus/0.1.0", where).rstrip("/"), name)
+            expected = os.path.join("/opt/annulus", VERSION, where).rstrip("/")
+            self.assertEqual(variables[name].split(":")[0], expected, name)
 
 
 ROOT, PROGRAM = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 MODULECMD = sys.argv[sys.argv.index("--modulecmd") + 1] if "--modulecmd" in sys.argv else None
 PACKAGE = ROOT / "tools/spack/packages/annulus/package.py"
 SETUP = (ROOT / "tools/setup").read_text(encoding="utf-8")
+CMAKE = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+VERSION = re.search(r"^project\(annulus VERSION (\S+)", CMAKE, re.MULTILINE)[1]
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

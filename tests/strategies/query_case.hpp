@@ -200,7 +200,12 @@ class QueryRun {
     }
     EXPECT_TRUE(same(told_.received, whole.told_.received, batch, problem_.shape.sequence, keys_.intervals()))
         << "received";
+    EXPECT_TRUE(same(told_.entropy, whole.told_.entropy, batch, truth_.count, queries_)) << "entropy";
     EXPECT_TRUE(same(told_.top_rows, whole.told_.top_rows, batch, truth_.count, queries_)) << "top rows";
+    EXPECT_TRUE(same(told_.top_weights, whole.told_.top_weights, batch, truth_.count, queries_)) << "top weights";
+    if (problem_.sink) {
+      EXPECT_EQ(kernels::sink_gradients_of(tensors_.sink_sums), kernels::sink_gradients_of(all.sink_sums));
+    }
   }
 
  private:

@@ -120,21 +120,11 @@ kernels::ReferenceGradients plain_gradients(const Problem& problem, const Inputs
   return Plain<float>(problem, inputs).gradients();
 }
 
-double largest_difference(const Numbers& a, const Numbers& b) {
-  double largest = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    const double difference = std::abs(a[i] - b[i]);
-    if (!(difference <= largest))
-      largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
-  }
-  return largest;
-}
-
 /// The largest difference over all ranks; `found` has the rows of this rank, `whole` has all rows.
 double error_of_rows(const Numbers& found, const Numbers& whole, const Problem& problem,
                      const pattern::StoredRows& rows, const comm::Communicator& comm) {
   const Numbers own = test::take_rows(whole, problem.shape.batch, problem.shape.sequence, rows.intervals());
-  return comm.max(largest_difference(found, own));
+  return comm.max(test::largest_difference(found, own));
 }
 
 core::Buffer on_device(const Numbers& whole, const Problem& problem, const pattern::StoredRows& rows) {
@@ -190,7 +180,7 @@ void expect_plain_errors(Problem problem, double score) {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     const kernels::ReferenceGradients found = strategy_gradients(*strategy, problem, inputs, partition, comm);
     const auto expect = [&](const char* name, const Numbers& own, const Numbers& ours, const Numbers& truth) {
-      const double allowed = 3 * largest_difference(test::rounded(ours, problem.type), truth) + 1e-6;
+      const double allowed = 3 * test::largest_difference(test::rounded(ours, problem.type), truth) + 1e-6;
       EXPECT_LE(error_of_rows(own, truth, problem, rows, comm), allowed) << name;
     };
     expect("dq", found.dq, plain.dq, exact.dq);

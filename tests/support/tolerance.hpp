@@ -26,9 +26,21 @@ inline double error_of(std::span<const double> actual, std::span<const double> r
   return error / size;
 }
 
+/// max |a - b|; infinity if there is a NaN, or if the lengths differ. Equal infinities differ by 0.
+inline double largest_difference(std::span<const double> a, std::span<const double> b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = a[i] == b[i] ? 0 : std::abs(a[i] - b[i]);
+    if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, difference);
+  }
+  return largest;
+}
+
 /// Whether both ranges have the same length, and error_of() is at most `tolerance`. The message has the error, the
 /// limit, and the number with the largest error. Use: EXPECT_TRUE(close_to(actual, reference,
-/// core::forward_tolerance(type))).
+/// core::forward_tolerance(type))). Two empty ranges are close: a rank without rows has no numbers.
 inline testing::AssertionResult close_to(std::span<const double> actual, std::span<const double> reference,
                                          double tolerance) {
   if (actual.size() != reference.size()) {
