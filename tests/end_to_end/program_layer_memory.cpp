@@ -1,4 +1,5 @@
 // The memory that a layer and its training take, and the memory that a dry run predicts.
+#include "annulus/core/print.hpp"
 #include "layers.hpp"
 
 namespace annulus::test {
@@ -45,7 +46,8 @@ TEST_F(Layers, MemoryIsWhatTheDryRunPredicts) {
           EXPECT_GE(measured[p], 0.8 * predicted[p]) << pass << " rank " << p;
           most = std::max(most, predicted[p]);
         }
-        const std::string line = fmt::format("# {} ranks: at most {:.1f} MiB of memory", ranks, most / (1 << 20));
+        const std::string line =
+            fmt::format("# {}: at most {:.1f} MiB of memory", core::how_many(ranks, "rank"), most / (1 << 20));
         EXPECT_NE(dry.out.find(line), std::string::npos) << line << " is missing in:\n" << dry.out;
       }
     }

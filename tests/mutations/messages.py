@@ -12,7 +12,7 @@ mutation("sends-not-awaited", "buffers are freed while their rows are being sent
          "comm_exchange.np2")
 mutation("blocking-order", "all ranks send before they receive", COMM + "exchange.cpp",
          "const bool even = comm_.rank() % 2 == 0;", "const bool even = true;",
-         "comm_exchange.np3:Exchange.BlockingMovesTheSameAtEvenAndOddNumbersOfRanks")
+         "comm_exchange.np4:Exchange.BlockingMovesTheSameAtEvenAndOddNumbersOfRanks")
 mutation("late-send", "a send that waits for its rows is started before they are there", COMM + "requests.cpp",
          "while (!all.empty() && all.front().ready()) {", "while (!all.empty()) {",
          "comm_staged.np2")

@@ -117,6 +117,7 @@ TEST(Auto, PlansForTheLargestSlice) {
     problem.pattern.semantics = pattern::Semantics::grouped;
     problem.pattern.pairs[std::size_t(dense)] = pattern::Pair{};
     problem.partition = PartitionKind::contiguous;
+    EXPECT_EQ(largest_slice(problem, {1, 1}).share->query.begin, dense == 0 ? 0 : 2);
     const Strategy& rotation = *find("rotation");
     const auto partition = rotation.partition(problem, ranks);
     const SliceSize size{1, 1};
@@ -128,6 +129,17 @@ TEST(Auto, PlansForTheLargestSlice) {
     }
     EXPECT_GE(slice_memory(rotation, problem, partition, size, machine).alone, most) << dense;
   }
+}
+
+TEST(Auto, AWindowIsAsLongAsItsDilationMakesIt) {
+  Problem problem = problem_of(1 << 14, {{512, 1}, {512, 8}}, true);  // the heads of the second pair read 64 rows
+  problem.pattern.semantics = pattern::Semantics::grouped;
+  EXPECT_EQ(largest_slice(problem, {1, 1}).share->query.begin, 0);
+  problem.pattern.pairs[1].window = pattern::Window{1000, 0};  // 8,001 rows
+  problem.pattern.pairs[1].segment = pattern::whole_document;
+  EXPECT_EQ(largest_slice(problem, {1, 1}).share->query.begin, 2);
+  problem.pattern.semantics = pattern::Semantics::longnet;
+  EXPECT_EQ(largest_slice(problem, {1, 1}).share->query.begin, 0);
 }
 
 TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {

@@ -1,7 +1,6 @@
 #include "annulus/comm/exchange.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 
 namespace annulus::comm {
@@ -105,12 +104,10 @@ void Exchange::wait() {
 }
 
 void Exchange::run_blocking(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag) {
-  const auto is_far = [&](const Message& message) {
-    const int distance = std::abs(message.peer - comm_.rank());
-    return distance > 1 && distance < comm_.size() - 1;
-  };
-  // Ranks 0 and 2 are even, so both would send first and wait for ever.
-  if (std::ranges::any_of(sends, is_far) || std::ranges::any_of(receives, is_far)) {
+  // Even ranks send first, odd ranks receive first. Two even ranks would both send first, and wait for each other for
+  // ever. Such ranks are also neighbours in a ring of an odd number P of ranks: P - 1 and 0.
+  const auto is_alike = [&](const Message& message) { return (message.peer - comm_.rank()) % 2 == 0; };
+  if (std::ranges::any_of(sends, is_alike) || std::ranges::any_of(receives, is_alike)) {
     start(sends, receives, tag);
     return wait();
   }
@@ -120,8 +117,6 @@ void Exchange::run_blocking(const std::vector<Message>& sends, const std::vector
       wait();
     }
   };
-  // Even ranks send first, odd ranks receive first. If the number P of ranks is odd, ranks P - 1 and 0, neighbours in a
-  // ring, both send first. This is no deadlock: rank 1 receives what rank 0 sends, and then rank 0 receives, too.
   const bool even = comm_.rank() % 2 == 0;
   if (even) one_by_one(sends, &Exchange::start_send);
   one_by_one(receives, &Exchange::start_receive);

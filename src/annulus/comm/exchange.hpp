@@ -47,8 +47,8 @@ class Exchange {
   void wait_received();
   /// Returns when all messages are complete.
   void wait();
-  /// Does the whole exchange without overlap. Messages between neighbours in a ring of the ranks go one after another:
-  /// even ranks first send, then receive; odd ranks first receive, then send. Other messages go all at once.
+  /// Does the whole exchange without overlap, one message after another: even ranks first send, then receive; odd ranks
+  /// first receive, then send. If this rank and a peer are both even or both odd, all messages of this rank go at once.
   void run_blocking(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
 
  private:

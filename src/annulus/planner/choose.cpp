@@ -235,16 +235,20 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
 
 Problem largest_slice(const Problem& whole, const strategies::SliceSize& size) {
   const pattern::Pattern& pattern = whole.pattern;
-  const auto rows_read = [&](Index slice) {  // by all query heads, in the longest segment or window
+  const auto rows_read = [&](Index slice) {  // by all query heads, each in one segment or window
+    const double all = double(whole.shape.sequence);
     double rows = 0;
     const core::Interval heads = slice_of(whole.shape, size, slice).query_heads(whole.shape.group());
     for (Index i = 0; i < Index(pattern.pairs.size()); ++i) {
       const pattern::Pair& pair = pattern.pairs[std::size_t(i)];
       const pattern::HeadSet users = heads_at_offset(pattern, i, i % pair.dilation, whole.shape.heads);
-      double length = double(pair.segment);
-      if (pair.window) length = double(pair.window->left) + double(pair.window->right) + double(pair.window->first);
-      rows += double(intersect(users, heads).count) * std::min(length, double(whole.shape.sequence)) /
-              double(pair.dilation);
+      double length = pair.segment == pattern::whole_document ? all : double(pair.segment),
+             step = double(pair.dilation);
+      if (const auto& window = pair.window) {  // heads use all its rows
+        length = (double(window->left) + double(window->right)) * step + 1 + double(window->first);
+        step = 1;
+      }
+      rows += double(intersect(users, heads).count) * std::min(length, all) / step;
     }
     return rows;
   };

@@ -72,8 +72,8 @@ using SliceCounts = std::map<std::pair<Index, Index>, Counted>;
 
 /// Finds the cut into the fewest slices that fit and, for a reproducible problem, keep the bits of results. Empty if
 /// the candidate fits into memory at once or has no cost, or if there are no such slices. `exact`: counts memory as
-/// slice_memory() does, which takes longer; otherwise by the closed forms for slice 0, which are upper bounds for this
-/// slice. `known`: counts of slices with the candidate's partition; new counts are added.
+/// slice_memory() does, which takes longer; otherwise by the closed forms, which are upper bounds, for largest_slice().
+/// `known`: counts of slices with the candidate's partition; new counts are added.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine, SliceCounts& known, bool exact = false);
 

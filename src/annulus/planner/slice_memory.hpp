@@ -14,8 +14,7 @@ struct SliceMemory {
 };
 
 /// For at most largest_enumerated ranks, returns the largest prediction for any rank and any slice; this is what the
-/// memory ledger will count. For more ranks, returns the upper bound that the closed forms give for slice 0, which has
-/// the most entries and heads.
+/// memory ledger will count. For more ranks, returns the upper bound that the closed forms give for largest_slice().
 SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                          const strategies::SliceSize& size, const core::Machine& machine);
 
