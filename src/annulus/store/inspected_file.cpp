@@ -1,5 +1,7 @@
 #include "annulus/store/inspected_file.hpp"
 
+#include <cstdint>
+
 #include "annulus/comm/root.hpp"
 #include "annulus/store/files/process_name.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
@@ -36,8 +38,9 @@ std::string changes(const FileState& before, const FileState& now) {
 FileState state_of(const std::string& path) {
   // Opens the file, because only opening makes a network file system ask its server.
   const struct stat status = check_openable(path, false);
-  return {Index(status.st_dev), Index(status.st_ino), Index(status.st_size),
-          Index(status.st_mtim.tv_sec) * second + Index(status.st_mtim.tv_nsec)};
+  const auto modified =  // after the year 2262 it wraps around; two times still differ
+      std::uint64_t(status.st_mtim.tv_sec) * std::uint64_t(second) + std::uint64_t(status.st_mtim.tv_nsec);
+  return {Index(status.st_dev), Index(status.st_ino), Index(status.st_size), Index(modified)};
 }
 
 FileState agreed_state(const std::string& path, const comm::Communicator& comm) {

@@ -21,7 +21,7 @@ enum class Meaning { unknown, batch, rows, heads, head_dim };
 
 Meaning meaning_of(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  // "n" is in neither list: files use it for the batch, the heads or the rows.
+  // "n" is in neither list, because some files use it for the batch, some for the heads, and some for the rows.
   constexpr std::array<std::string_view, 10> rows{"s",    "t",      "l",        "time",   "row",
                                                   "rows", "tokens", "position", "length", "query"};
   constexpr std::array<std::string_view, 10> heads{"h",         "hkv",     "nh",       "head",    "heads",
@@ -50,8 +50,8 @@ std::vector<std::string> axis_names(hid_t dataset) {
 }
 
 /// The order of axes that these names mean. It follows from the axis of rows ("sequence", "seq_len", "s", "time" ...)
-/// or of heads ("head", "num_heads", "h" ...); empty if neither is named. Throws Error(failure), which begins with
-/// `where`, for an order that is neither bshd nor bhsd: also if the batch is not first, or the head size not last.
+/// or of heads ("head", "num_heads", "h" ...). Empty if neither of these axes is named. Throws Error(failure), which
+/// begins with `where`, if the order is neither bshd nor bhsd, also if only the batch or the head size is misplaced.
 std::optional<core::AxisOrder> order_meant(const std::vector<std::string>& names, const std::string& where) {
   std::optional<core::AxisOrder> meant;
   for (std::size_t axis = 0; axis < names.size(); ++axis) {
@@ -89,8 +89,8 @@ struct Query {
   Index heads() const { return extents()[heads_axis(order)]; }
 };
 
-/// True if `tensor`, k or v (B, S, Hkv, D or Dv), fits q (B, Sq, H, D) when the axes of the two tensors have this
-/// order: B is the same, for k also D; Hkv divides H; and S equals Sq (with `any_rows`, S may be any number).
+/// True if `tensor`, k or v (B, S, Hkv, D or Dv), fits q (B, Sq, H, D) when the axes of both tensors are in the order
+/// `order`: B is the same, for k also D; Hkv divides H; and S equals Sq (with `any_rows`, S may be any number).
 bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::AxisOrder order, bool any_rows) {
   if (tensor.extents[0] != q.extents[0] || (is_k && tensor.extents[3] != q.extents[3])) return false;
   const std::size_t rows = sequence_axis(order), heads = heads_axis(order);
@@ -122,10 +122,11 @@ void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset
          hint);
   };
   if (q.rows() == k.extents[1]) check_heads(q.found);
-  check_heads(k);  // q with more or fewer rows than k is not checked: it may have many heads
+  check_heads(k);  // does not check a q with more or fewer rows than k, because it may have more heads than rows
 }
 
-/// Returns the order of axes that the run file or the file's names of axes state. These must not contradict each other.
+/// Returns the order of axes that the run file states, or that the names of axes in the input file mean. Throws
+/// Error(failure) if the two contradict each other. Empty if neither gives an order.
 std::optional<core::AxisOrder> announced_order(hid_t file, const runfile::InputSettings& input,
                                                const std::vector<std::string>& names) {
   std::optional<core::AxisOrder> order = input.axes;
@@ -146,7 +147,8 @@ std::optional<core::AxisOrder> announced_order(hid_t file, const runfile::InputS
 }
 
 /// Compares k or v with q. All extents must be equal, with three exceptions: k may have another number of rows than q
-/// (v must then have as many rows as k); their number of heads must only divide q's; and v may have another head size.
+/// (v must then have as many rows as k); the numbers of heads of k and v need only divide that of q; and v may have
+/// another head size.
 void check_against_q(const FoundDataset& tensor, const Query& q, const FoundDataset& k) {
   const bool is_k = &tensor == &k;
   check_type(tensor, q.found.type, q.found.where);
@@ -164,7 +166,7 @@ void check_against_q(const FoundDataset& tensor, const Query& q, const FoundData
   }
   if (q.heads() % tensor.extents[heads] != 0) {
     fail(ErrorKind::failure, "{} has {}, expected a divisor of the {} of q", tensor.where,
-         core::how_many(tensor.extents[heads], "head"), q.heads());
+         core::how_many(tensor.extents[heads], "head"), core::how_many(q.heads(), "head"));
   }
 }
 

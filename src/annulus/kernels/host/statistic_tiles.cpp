@@ -1,6 +1,6 @@
-// Computes how much attention each key receives, and the largest weights of each row, in one instruction set. First it
-// makes the weights E (backward_chunks.hpp) of MR rows and a tile of keys, panel by panel. Then it makes both results
-// from E, which is in the first-level cache.
+// Computes how much attention each key receives, and the largest weights of each row, in one instruction set. For MR
+// rows and a tile of keys, the weights E (backward_chunks.hpp) are made first, panel by panel. Both results are then
+// made from E, which is in the first-level cache.
 #include "annulus/kernels/host/statistic_tiles.hpp"
 
 #include "annulus/kernels/host/weight_panels.hpp"
@@ -20,14 +20,14 @@ struct NarrowFor<double> {
   using Type = Doubles;
 };
 
-/// Adds factor * E of MR rows, one after another, to the float64 sums of one vector of keys. `p` and `received` begin
-/// at the vector's first key, `slots` and `factors` at the first row.
+/// Adds factor * E of MR rows, one after another, to the float64 sums of one vector of keys.
+///   p [MR][kStripStride], received [slots][capacity], both from the vector's first key on   slots, factors [MR]
 template <class T>
 ANNULUS_INLINE void receive(const T* p, const int* slots, const double* factors, double* received, int capacity) {
   int slot = slots[0];
   Doubles sum = load<Doubles>(received + slot * capacity);
   for (int i = 0; i < kRowBlock; ++i) {
-    if (slots[i] != slot) {  // the row has another head; with one head for each key/value head this never happens
+    if (slots[i] != slot) {  // this row has another query head; with one for each key/value head this never happens
       store(received + slot * capacity, sum);
       slot = slots[i];
       sum = load<Doubles>(received + slot * capacity);
@@ -38,7 +38,7 @@ ANNULUS_INLINE void receive(const T* p, const int* slots, const double* factors,
   store(received + slot * capacity, sum);
 }
 
-/// Returns the largest of `count` weights in each lane.
+/// Loads `count` weights, vector by vector, and returns the largest weight of each lane.
 template <class T>
 ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
   Vec<T> most = load<Vec<T>>(p);
@@ -46,9 +46,9 @@ ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
   return most;
 }
 
-/// Calls admit() for the weights of a row that lie above its threshold, and sets them to 0 in p. Takes the largest
-/// weight first, because a call may raise the threshold: smaller weights, which would soon leave the list again, are
-/// then not admitted at all.
+/// Calls admit() for the weights of a row that lie above the row's threshold, and sets these weights to 0 in p. The
+/// largest weight comes first, because admit() may raise the threshold. Smaller weights that would soon leave the list
+/// again are then not admitted at all.
 template <class T>
 ANNULUS_INLINE void admit_large(const StatisticSums<T>& sums, int row, int key, T* p, int count) {
   for (;;) {
@@ -61,6 +61,7 @@ ANNULUS_INLINE void admit_large(const StatisticSums<T>& sums, int row, int key, 
       const std::uint64_t there = lanes_equal(load<Vec<T>>(p + j), weight);
       (j < kTileKeys / 2 ? low : high) |= there << j % (kTileKeys / 2);
     }
+    if ((low | high) == 0) return;  // a weight is NaN, because a score is infinite
     const int i = low != 0 ? __builtin_ctzll(low) : kTileKeys / 2 + __builtin_ctzll(high);
     // Stores a whole vector, because the next round soon loads the whole vector.
     T* const around = p + i / kLanes<T> * kLanes<T>;
