@@ -2,8 +2,8 @@
 """Proves that README.md and docs/ are right where a program can check: links, keys, columns, quotes, names, counts.
 
     check_docs.py [ROOT] [--program PATH]   check the pages (of this repository); a line per finding, exit 1 if any.
-                                            With a program also that tables name its strategies and verbs, and commands
-                                            its options
+                                            With a program: also check that tables name its strategies and verbs, and
+                                            that commands use options that it has
     check_docs.py --self-test               show on small made-up pages that every rule fires, and that good ones pass
 """
 import re
@@ -20,7 +20,7 @@ MAX_PICTURE_BYTES = 120_000
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # <!-- PATH --> in front of a fenced block: the block is quoted from that file.
 QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')  # or a picture
+LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')  # a link, or a picture
 OUR_PATH = re.compile(r"`(?:\./)?((?:src|tests|tools|input|docs|examples|job_scripts)/[\w./-]+)`")
 
 # `annulus VERB ...`, inline or on a line of a block, up to a comment. In tables | is escaped.
@@ -28,7 +28,7 @@ COMMAND = re.compile(r"(?:`|^(?:[^\n#`]* )?)annulus ([a-z]+)((?: [^`\n#]*)?)", r
 
 
 def blank(match):
-    """As many empty lines as the match has, so that line numbers stay."""
+    """As many empty lines as the match has, so that later lines keep their numbers."""
     return "\n" * match[0].count("\n")
 
 
@@ -49,7 +49,8 @@ def table_keys(text):
 
 
 def reference_keys(text):
-    """{key: value} of input/reference.yaml, keys in comments included: those exclude others, or make another run."""
+    """{key: value} of input/reference.yaml, keys in comments included. Those exclude other keys, or make another
+    kind of run."""
     keys, path = {}, []
     for line in text.splitlines():
         line = re.sub(r"^(?:# (?=(?:layer|train|bench):|  [a-z_]+: )|(  )# (?=generate:|  [a-z_]+:))", r"\1", line)
@@ -161,7 +162,7 @@ class Checker:
                 self.complain(page, 1, f"{key} has the default {documented[key]}, in input/reference.yaml {keys[key]}")
 
     def check_additions(self):
-        """The table of docs/contributing.md has a row for each kind of addition, with the true number of files."""
+        """Checks that the table of docs/contributing.md has a row with the true count for each kind of addition."""
         page = self.root / "docs/contributing.md"
         if not page.is_file():
             return
@@ -175,7 +176,7 @@ class Checker:
                               f"{', '.join(files)}. Run tools/count_additions.py --update")
 
     def check_program(self, strategies, verbs, helps):
-        """The names that the program lists are those of the tables; options of commands are in its help."""
+        """Checks that the tables have the program's names, and that the program's help has the options of commands."""
         for name, heading, expected in (("README.md", "Strategies", strategies), ("README.md", "Verbs", verbs),
                                         ("docs/strategies.md", "Strategies", strategies)):
             page = self.root / name

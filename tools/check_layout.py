@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Calls of MPI and HDF5 that need neither another rank nor a disk. The others may never return, so they are
+# Calls of MPI and HDF5 that need neither another rank nor a disk. All other calls may never return, so they are
 # made by comm::blocking(), where the watchdog sees them: blocking("MPI_Win_free", MPI_Win_free, ...).
 LOCAL_CALLS = re.compile(
     r"MPI_(Aint|Comm_(rank|size|set_errhandler)|Win_(set_errhandler|sync)|Error_\w+|Finalized|Get_\w+|Type_\w+|Test\w*|I(send|recv|probe|barrier)"
@@ -39,7 +39,7 @@ TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.m
 TOP_LEVEL_IGNORED = {"build", "CMakeUserPresets.json", "compile_commands.json"}
 USERS_FILES = {".h5", ".npz", ".npy", ".png", ".json", ".yaml"}  # the README's commands make such files; git ignores them
 MAX_LINES = 400
-MAX_COLUMNS = 120  # clang-format keeps code inside, and leaves comments as they were written
+MAX_COLUMNS = 120  # clang-format keeps code within this limit, but not comments
 CXX = {".cpp", ".hpp", ".h", ".inl", ".cu", ".cuh", ".ipp", ".cc"}
 TEXT_SOURCES = CXX | {".py", ".cmake", ".sh", ".txt", ""}
 
@@ -53,7 +53,7 @@ def reachable(room):
 
 
 def may_name_mpi(room, path):
-    """The library takes a caller's communicator, and hands it to comm."""
+    """Whether `path` may name MPI outside comm and app, because it takes the communicator of the library's caller."""
     return room == "library" and path.name.split(".")[0] == "communicator"
 
 
@@ -68,7 +68,7 @@ NOT_CODE = re.compile(
 
 
 def blank(text, strings_too):
-    """The text with comments (and strings, when asked) turned into blanks; lines keep their numbers."""
+    """The text with comments (and strings, if strings_too) turned into blanks; lines keep their numbers."""
 
     def replace(match):
         if match["comment"] is None and not strings_too:
@@ -95,7 +95,7 @@ def defined_types(code):
     comments and strings. What an unnamed namespace or a function holds belongs to its file alone."""
     types = []
     scopes = []  # names of the open scopes; None for an unnamed namespace, a function, an initializer
-    at_if = []  # the scopes that were open where each open #if begins: its branches all begin there
+    at_if = []  # for each open #if, the scopes in which all its branches begin
     for found in SCOPE.finditer(code):
         directive = found["directive"]
         if directive in ("if", "ifdef", "ifndef"):
@@ -139,17 +139,17 @@ class Checker:
         self.check_top_level()
         for folder in ("src", "tests", "tools", "job_scripts", "examples"):
             for path in sorted((self.root / folder).rglob("*")):
-                if path.is_file() and not {"__pycache__", "corpus"} & set(path.parts):  # any bytes are a corpus
+                if path.is_file() and not {"__pycache__", "corpus"} & set(path.parts):  # corpora have any bytes
                     self.check_file(path)
         self.check_folders()
         return self.findings
 
     def check_folders(self):
-        """Folders of a room form no circle; the files that stand in the room itself belong to none of them."""
+        """Checks that the folders of a room include each other in no circle. Files beside the folders do not count."""
         for room, includes in sorted(self.folders.items()):
 
             def way(start, goal, includes=includes):
-                """Includes by which one folder reaches another one; None if it does not."""
+                """The includes by which `start` reaches `goal`; None if there are none."""
                 ways, seen = [(start, [])], {start}
                 for here, steps in ways:  # grows in this loop
                     for folder, place in sorted(includes.get(here, {}).items()):
@@ -203,7 +203,7 @@ class Checker:
             return
         self.check_includes(path, parts[2], blank(text, strings_too=False))
         own = path.with_suffix(".hpp")
-        if path.suffix == ".cpp" and own.is_file():  # this shows that each header compiles alone
+        if path.suffix == ".cpp" and own.is_file():  # own header first, which shows that it compiles alone
             first = re.search(r'^\s*#\s*include\s*["<]([^">]+)', text, re.MULTILINE)
             name = "/".join(own.relative_to(self.root).parts[1:])
             if not first or first[1] != name:
@@ -256,11 +256,11 @@ class Checker:
             self.forbid(path, code, r"\bKOKKOS_VERSION\w*", "{}: Kokkos versions are told apart in core/kokkos_compat only")
         if room != "runfile":
             self.forbid(path, code, r"\bYAML\b", "{}: YAML stops at runfile")
-        # Users of the library limit its instruction set, too (ANNULUS_INSTRUCTION_SET), and the library has no room app.
+        # Users of the library, which has no room app, also limit its instruction set by ANNULUS_INSTRUCTION_SET.
         if room != "app" and (room, name) != ("core", "instruction_set"):
             self.forbid(path, code, r"\b(secure_)?getenv\b|\benviron\b", "{}: only app reads the environment")
         if room != "app":
-            # MPI_Init_thread and Kokkos::initialize take out their own options: these two files pass argv on.
+            # MPI_Init_thread and Kokkos::initialize remove their own options from argv, which these two files pass on.
             if (room, name) not in {("comm", "runtime"), ("core", "kokkos_compat")}:
                 self.forbid(path, code, r"\bargv\b", "{}: only app reads the command line")
 
@@ -353,7 +353,7 @@ CASES = [
     }, None),
     ("stray top-level entry", {"notes.txt": ""}, "no place at the top level"),
 ]
-# This one breaks two rules at once, so it stands apart.
+# This tree breaks two rules at once, so it is not in CASES, where each tree gives one finding.
 REFERENCE_CASE = {SRC + "kernels/reference.cpp": '#include "annulus/pattern/comb.hpp"\n'}
 
 

@@ -4,7 +4,7 @@
     count_additions.py             list the files, kind by kind
     count_additions.py --update    also write their numbers into the table of docs/contributing.md
 
-Comments do not count. tools/check_docs.py, which is one of the tests, compares the numbers of the page with these.
+Comments do not count. tools/check_docs.py, which is one of the tests, compares the page with the true numbers.
 """
 import re
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts in the machine code of the tensor-core kernels what they do for a tile.
+"""Counts, in the machine code of the tensor-core kernels, the instructions that a kernel executes for a tile.
 
   tools/cuda_loops.py build/cuda/src/annulus/libannulus_kernels.a [sm_90]
 
@@ -77,7 +77,7 @@ def shared_cycles(loop):
     """Cycles that a warp's loads, stores and copies take of shared memory, which moves 128 bytes per cycle."""
     cycles = 0
     for _, operation, text in loop:
-        if operation in ("LDSM", "LDGSTS"):  # four matrices of 128 bytes; 16 bytes of each lane
+        if operation in ("LDSM", "LDGSTS"):  # four matrices of 128 bytes; or 16 bytes of each lane
             cycles += 4
         elif operation in ("LDS", "STS") and "@!PT" not in text:
             cycles += 4 if ".128" in text else 2 if ".64" in text else 1
@@ -96,8 +96,8 @@ def short_name(symbol):
         name = name.replace(f"(annulus::kernels::device::Owner){owner}", word)
     for number, word in enumerate(("dq", "dk_and_dv", "all")):
         name = name.replace(f"(annulus::kernels::cuda::Adds){number}", word)
-    name = name.replace("}, false>", "}>").replace("}, true>", "}, ordered>")  # ForwardBlock's
-    name = re.sub(r"_INTERNAL_[^:]*::", "", name)  # of an unnamed namespace
+    name = name.replace("}, false>", "}>").replace("}, true>", "}, ordered>")  # of ForwardBlock
+    name = re.sub(r"_INTERNAL_[^:]*::", "", name)  # an unnamed namespace
     rooms = r"annulus|\bkernels|\bcore|\bdevice|\bcuda|\blayer|\bcomm|\blibrary"
     name = re.sub(rf"({rooms}|\(anonymous namespace\))::", "", name)
     return name.replace("Kokkos::Cuda, GpuTuning, ", "")

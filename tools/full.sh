@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by tools/test: the parts of --full. tools/full_suite.py says what each covers.
+# The parts of --full, for tools/test, which sources this file. tools/full_suite.py says what each part covers.
 
-# rooms_of GROUP: its folders below tests/.
+# rooms_of GROUP: prints the folders below tests/ of a group of rooms.
 rooms_of() {
   case $1 in
     rooms) echo core pattern comm planner runfile store report verify layer ;;
@@ -19,7 +19,7 @@ check_rooms() {
   phase "$name: configure" cmake -S . -B "build/$name" -G Ninja -DANNULUS_BUILD_TESTS=ON "$@"
   phase "$name: build" cmake --build "build/$name" --parallel "$(build_jobs)" --target "${targets[@]}"
   for room in $(rooms_of "$group"); do
-    # library_installed builds users' programs, without sanitizers.
+    # The test library_installed is left out, because it builds users' programs without sanitizers.
     phase "$name: $room" run_tests "build/$name/tests/$room" 2 -E library_installed
   done
 }
@@ -38,7 +38,7 @@ build_release() {
   phase "test: build" cmake --build build/test --target "$1" --parallel "$(build_jobs)"
 }
 
-cannot() { echo "not tried here: $1"; exit 3; }  # 3: no result, so run_parts records none
+cannot() { echo "not tried here: $1"; exit 3; }  # for status 3 run_parts records no result
 is_root() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; }
 
 # run_part NAME: runs a part; if a phase fails, ends this script with a status other than 0.
@@ -52,9 +52,9 @@ run_part() {
     tidy-tests) tidy_files '^tests/(?!strategies)' ;;
     tidy-strategies) tidy_files '^tests/strategies' ;;
     without-mpi)
-      build_release annulus  # tools/python/test asks for it
+      build_release annulus  # tools/python/test needs the program
       phase "without mpi" test_without_mpi ;;
-    # One rank is late whenever it opens a file. Tests in which ranks do not wait for each other then fail.
+    # One rank is late whenever it opens a file, so that tests fail if ranks do not wait for each other where they must.
     slow-ranks)
       build_release all
       for rank in 1 0; do
@@ -66,8 +66,8 @@ run_part() {
       is_root || cannot "faults, without apt or root"
       build_release all
       phase "faults: setup" setup_faults
-      phase faults test_faults ;;  # all of them; the ctest of this name runs only those that take seconds
-    mutations) phase mutations test_mutations ;;  # a ctest, mutations_apply, checks that they fit the source
+      phase faults test_faults ;;  # all faults; the ctest of this name makes only those that take seconds
+    mutations) phase mutations test_mutations ;;  # the ctest mutations_apply only checks that they fit the source
     peers)
       for tables in "" --field --training; do phase "peers $tables" ./tools/peers/run --quick ${tables:+"$tables"}; done ;;
     caches)
@@ -89,22 +89,23 @@ run_part() {
       phase "tsan: core" run_tests build/tsan/tests/core 2
       phase "tsan: comm" run_tests build/tsan/tests/comm 1 -E '\.np[3-8]' ;;
     debug-*) check_rooms debug "${1#debug-}" --preset debug -DANNULUS_WERROR=ON ;;
-    # Compiled without inlining. The kernels' tests would take hours, and asan-kernels has them.
+    # This build inlines nothing. The kernels' tests would take hours in it, so only asan-kernels has them.
     asan-O0)
       check_build asan-O0 2 --preset asan-O0 -- \
         -R '^core|^(app|report|runfile|store|pattern|planner|verify)_|^program_(bench|files|numbers|runs)' ;;
     asan-*) check_rooms asan "${1#asan-}" --preset asan -DANNULUS_WERROR=ON ;;
-    # The library for one process, with NEON's vectors. The emulated processor is some twenty times as slow as a real
-    # one, so kernels for GPUs are left out. So are tests with several threads, because the emulator orders stores as
-    # x86 does, and a test of ulimit -v, which the emulator does not have.
+    # Tests the library for one process with NEON's vectors. The emulated processor is some twenty times as slow as a
+    # real one, so kernels for GPUs are left out. Tests with several threads are left out because the emulator orders
+    # stores as x86 does, and a test of ulimit -v because the emulator does not have it.
     aarch64)
       { [ "$(uname -m)" != aarch64 ] && command -v apt-get >/dev/null; } || cannot "an emulated Arm, on Arm or without apt"
       phase "aarch64: setup" ./tools/setup --aarch64
       GTEST_FILTER='-MemoryBound.OfThisVeryProcess' \
         check_build aarch64 2 -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE=tools/cmake/aarch64.cmake \
         -DANNULUS_BUILD_PROGRAM=OFF -DANNULUS_MPI=OFF -- -E 'kernels_(device|cuda)|_threads' ;;
-    # Another MPI beside the default one. MPICH spins while it waits, so there are two ranks at most, one per core.
-    # The windows of Debian's MPICH lose rows, so `onesided` is refused there (comm/window.cpp) and not tested.
+    # Tests with another MPI than the default one. MPICH spins while it waits, so there are two ranks at most, one per
+    # core. One-sided messages of Debian's MPICH lose rows, so `onesided` is refused there (comm/window.cpp) and not
+    # tested.
     mpich)
       export GTEST_FILTER='-Auto.LeavesOutWindows*:Limits.OfSharedMemory*'
       phase "mpich: setup" ./tools/setup mpich libmpich-dev
@@ -116,7 +117,7 @@ run_part() {
   esac
 }
 
-# run_parts NAME...: runs each in its own process, and the next even if one fails; results go to docs/full-suite.md.
+# run_parts NAME...: runs each part in its own process, also after a part that fails; results go to docs/full-suite.md.
 run_parts() {
   local part start status failed=()
   for part in "$@"; do

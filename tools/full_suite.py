@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The parts of ./tools/test --full: what each covers, and its last result, which stands in docs/full-suite.md.
+"""The parts of ./tools/test --full: what each part covers, and its last result, which is in docs/full-suite.md.
 
     full_suite.py list                          each part and what it covers
-    full_suite.py stale                         parts whose files have changed since their last result, or that have none
+    full_suite.py stale                         parts that have not passed since their files last changed
     full_suite.py record PART SECONDS STATUS    writes a result of this commit
 """
 import datetime
@@ -74,7 +74,7 @@ def with_table(text, written):
 
 
 def is_stale(part, known):
-    """Whether a file that the part names, or that every build reads, has changed since its last good result."""
+    """Whether the part did not pass last time, or one of its files, or a file of BUILD, has changed since then."""
     if part not in known or known[part]["status"] != "passed":
         return True
     try:

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Measures PyTorch on this machine's GPU, in the cases for which gpu_check times annulus; prints JSON, line by line.
+"""Measures PyTorch on this machine's GPU; prints JSON, line by line. gpu_check times annulus in some of these cases.
 
   gpu_peers.py [--device cuda] [--part N]      N: sequences N times shorter, to try the script out (on a CPU, too)
 
-  {"case": "product 8192", "dtype": "bfloat16", "tflops": ...}                  a large matrix product: the hardware
+  {"case": "product 8192", "dtype": "bfloat16", "tflops": ...}                  a large matrix product
   {"case": "dense 16384 D 128", "peer": "flash", "forward": {"seconds": ..., "tflops": ...}, "backward": {...}}
-  {"case": "dilated 262144", "peer": "composed of flash", ...}                  ../tools/peers/peer_composed.py
+  {"case": "dilated 262144", "peer": "composed of flash", ...}                  by tools/peers/peer_composed.py
 
-Times are medians of 9 calls; each is waited for. As in annulus, a kept (query, key, head) triple counts as 4 D flops
-forward and 10 D backward. If PyTorch, one of its kernels or NATTEN is missing, a line has "missing" with the reason.
+Times are medians of 9 calls, each of which begins when the call before it has ended. As in annulus, a kept (query, key,
+head) triple counts as 4 D flops forward and 10 D backward. If PyTorch, one of its kernels or NATTEN is missing, a line
+has "missing" with the reason.
 """
 import argparse
 import json
@@ -21,7 +22,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
 CALLS = 9
-# The dense cases for which gpu_check times annulus: type, rows, heads, head size, causal.
+# Dense cases, some of which gpu_check times with annulus: type, rows, heads, head size, causal.
 DENSE = [("bfloat16", n, 16, head_dim, causal) for n in (16384, 4096) for head_dim in (128, 64, 256)
          for causal in (True, False)]
 DENSE += [("bfloat16", 65536, 8, head_dim, True) for head_dim in (128, 64)]
@@ -33,7 +34,7 @@ def tell(**facts):
 
 
 def seconds_of(device, work):
-    """Median of some calls; two before them choose and compile kernels."""
+    """Median of CALLS calls. Two calls before them, in which PyTorch chooses and compiles kernels, do not count."""
     import torch
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     times = []
@@ -90,7 +91,7 @@ def dense(device, backend, dtype, n, heads, head_dim, causal):
 
 
 def flash_on_gpu(torch):
-    """The two functions of peer_fused, computed by kernels for GPUs."""
+    """fused() and fused_backward() of peer_composed, computed by kernels for GPUs."""
     aten = torch.ops.aten
 
     def fused(q, k, v, causal):
@@ -121,7 +122,7 @@ def dilated(device, dtype, n, heads, head_dim, segments, dilations):
 
 
 def natten(device, dtype, n, heads, head_dim, window):
-    """NATTEN's causal sliding window, dilation 1: rows of `window` keys each."""
+    """NATTEN's causal sliding window, dilation 1: each row sees `window` keys."""
     import torch
     from natten import na1d
     q, k, v = (torch.randn(1, n, heads, head_dim, device=device).to(dtype) for _ in range(3))

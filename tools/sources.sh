@@ -1,8 +1,8 @@
 # Sourced by tools/setup: downloads the original archive of a source package from the distribution's apt sources. The
 # machine's own apt set-up stays as it is. Uses say and quietly of tools/setup.
-etc=/etc  # tests have their own
+etc=/etc  # tests set another folder
 
-# distribution_name NAME: ID or VERSION_CODENAME of this machine, as in "debian" and "trixie".
+# distribution_name NAME: prints ID or VERSION_CODENAME of this machine, as in "debian" and "trixie".
 distribution_name() { (. "$etc/os-release" && printf '%s\n' "${!1:-}"); }
 
 # releases: prints this machine's release, then other releases of the distribution whose trilinos has a usable Kokkos. A
@@ -19,7 +19,7 @@ releases() {
 }
 
 # write_source_lists DIR RELEASE: writes the machine's apt sources, changed to RELEASE, as deb-src to DIR/parts.
-# Writes only those of the distribution (its suites, main or universe), because a vendor's may have no source packages.
+# Writes only those of the distribution (its suites, main or universe), because a vendor may have no source packages.
 write_source_lists() {
   local dir=$1 release=$2 codename file
   codename=$(releases | head -n 1)
@@ -66,7 +66,7 @@ write_source_lists() {
 original_archive() { compgen -G "$2/$1_*.orig.tar.*" | grep -v '\.asc$' | head -n 1 | grep .; }
 
 # download_source PACKAGE DIR: downloads the original archive of PACKAGE into DIR, from the first release that has one,
-# the newest version first. Prints what it skips and takes. Downloads no other file, because mirrors lose single files.
+# the newest version first. Prints what it skips and takes. Downloads no other file, because a mirror may lack it.
 download_source() {
   local package=$1 dir=$2 release version versions
   local private=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$dir/parts"

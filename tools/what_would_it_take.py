@@ -3,7 +3,8 @@
 
     what_would_it_take.py [--program PATH] [--rows N,...] [--ranks P,...] [--machines NAME,...]
 
-A cell has the strategy that `auto` takes, the time, and the memory of the fullest rank; `x N`: in each of N passes.
+A cell has the strategy that `auto` takes, the time, and the memory of the fullest rank; `x N` if the run has N passes,
+each of which takes this memory.
 """
 import argparse
 import os
@@ -13,11 +14,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LEAST_ROWS = 1000  # per rank; with fewer rows there is no line
+LEAST_ROWS = 1000  # per rank; numbers of ranks that leave fewer have no line
 
 
 def cell(program, machine, rows, ranks):
-    """strategy, time, memory; or why there is none."""
+    """The text of a cell: strategy, time and memory; or why there are none."""
     command = [program, "plan", ROOT / "input/what_would_it_take.yaml", "--ranks", ranks, "--machine",
                ROOT / f"input/machines/{machine}.yaml", "--set", f"input.generate.sequence={rows}"]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # each thread would add its own buffers to the memory

@@ -29,7 +29,7 @@ TEST(Clock, IsComparedToWithinHalfTheTimeOfAMessageThereAndBack) {
     return;
   }
   ASSERT_TRUE(std::isfinite(found.error));
-  // All ranks are on one machine, and rank 0's clock is not changed: it shows `truth` when this rank's clock shows
+  // All ranks are on one machine, and rank 0's clock is not changed, so it shows `truth` when this rank's clock shows
   // `at`.
   const double truth = (found.at + 3600.0 * comm.rank()) / (1 - 1e-3 * comm.rank());
   EXPECT_LE(std::abs(found.at + found.ahead - truth), 1.01 * found.error + 1e-7);

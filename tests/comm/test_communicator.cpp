@@ -39,7 +39,7 @@ TEST(Communicator, ReducesAndGathersInRankOrder) {
   if (comm.is_root()) {
     EXPECT_EQ(pairs[std::size_t(2 * (p - 1))], double(p - 1));
   }
-  std::vector<double> sums((std::size_t(1) << 24) + 3, comm.rank() + 0.5);  // more than one message
+  std::vector<double> sums((std::size_t(1) << 24) + 3, comm.rank() + 0.5);  // more than one call adds up
   comm.add_up(sums);
   EXPECT_EQ(std::count(sums.begin(), sums.end(), 0.5 * double(p * p)), std::ptrdiff_t(sums.size()));
   EXPECT_EQ(comm.broadcast(comm.is_root() ? "from the root" : "mine"), "from the root");
@@ -65,7 +65,7 @@ TEST(Communicator, SplitsByColourAndKeepsTheOrder) {
 TEST(Communicator, IsNotFreedWhereAnErrorUnwinds) {
   const Communicator comm(MPI_COMM_WORLD);
   const int before = communicators_freed;
-  // Other ranks may never free theirs: MPI_Comm_free would wait for them, and so the error would not get out.
+  // MPI_Comm_free could wait for ever for ranks that never call this function, and the error would not get out.
   EXPECT_THROW(
       {
         const Communicator part = comm.split(comm.rank() % 2);

@@ -52,7 +52,7 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
   }
   pass_round(comm,
              [&](const Message& send, const Message& receive) { Exchange(comm).run_blocking({send}, {receive}, 0); });
-  // MPI sends a large message only when its receive is posted: if all ranks sent first, they would wait for ever.
+  // MPI sends a large message only when the receive is posted, so ranks that all send first would wait for ever.
   const Watchdog watchdog(comm, 60);
   for (int hop = 1; hop < comm.size(); ++hop) {
     const int next = (comm.rank() + hop) % comm.size(), before = (comm.rank() + comm.size() - hop) % comm.size();

@@ -1,4 +1,5 @@
-// A late rank does not delay the blocks of other ranks. (With NCCL it does: there blocks come one after another.)
+// A late rank does not delay the blocks of other ranks. (With NCCL it does, because NCCL's blocks arrive one after
+// another.)
 #include <gtest/gtest.h>
 
 #include "gather_case.hpp"

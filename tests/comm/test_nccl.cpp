@@ -24,7 +24,7 @@ struct World {
   FakeDevice device;
   FakeNccl nccl;
   NcclFunctions functions;
-  const Communicator comm;  // destroyed first: its channel uses the members above
+  const Communicator comm;  // destroyed first, because its channel uses the members above
 };
 
 /// All of `numbers` as one message.
@@ -51,7 +51,7 @@ TEST(Nccl, LinesThatLieApartAreOneMessage) {
   NcclChannel channel(s.comm, s.functions, s.device.messages());
   std::vector<int> out(12), in(12, -1);
   for (int i = 0; i < 12; ++i) out[std::size_t(i)] = 100 * s.comm.rank() + i;
-  // Columns 1 and 2 of a (3, 4) array become rows 0 and 2 of a (4, 3) one.
+  // Columns 1 and 2 of a (3, 4) array become rows 0 and 2 of a (4, 3) array.
   const NcclMessage send{s.next(), {{out.data() + 1, 8, 3, 16}}};
   const NcclMessage receive{s.before(), {{in.data(), 12, 1, 0}, {in.data() + 6, 12, 1, 0}}};
   channel.wait({channel.start({send}, {receive})});
@@ -103,7 +103,7 @@ TEST(Nccl, GroupsGoOnInOtherWaits) {
   const auto group = channel.start({all_of(s.next(), out)}, {all_of(s.before(), in)});
   EXPECT_TRUE(s.nccl.is_busy());
   int looks = 0;
-  wait_until([&] { return ++looks > 20; }, [] { return std::vector<Outstanding>{}; });  // not for NCCL
+  wait_until([&] { return ++looks > 20; }, [] { return std::vector<Outstanding>{}; });  // no wait for NCCL
   EXPECT_FALSE(s.nccl.is_busy());
   channel.wait({group});
   EXPECT_EQ(in[0], s.before());
@@ -144,7 +144,8 @@ TEST(Nccl, AnErrorEndsAWaitWithItsWordsAndTheChannelIsAborted) {
   EXPECT_EQ(s.nccl.destroyed, 0);
 }
 
-// A wait for NCCL is recorded: the watchdog can end a stalled run, and the rank says for which rank it waits.
+// A wait for NCCL is recorded, so that the watchdog can end a stalled run, and the rank can say for which rank it
+// waits.
 TEST(Nccl, AWaitIsWatchedAndNamesPeersAndBytes) {
   World s;
   int looks = 0;

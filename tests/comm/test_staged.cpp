@@ -46,7 +46,7 @@ TEST(Staged, ArrivesBehindTheKernelsThatReadTheOldRowsAndBeforeThoseThatReadTheN
     std::vector<int> rows(16, 1), before, after;
     on.device.launch([&] { before = rows; });
     Staged arriving(numbers(rows));
-    std::fill_n(static_cast<int*>(arriving.block().data), 10, 7);  // as MPI would
+    std::fill_n(static_cast<int*>(arriving.block().data), 10, 7);  // as MPI would write them
     arriving.store();
     arriving.arrive();
     on.device.launch([&] { after = rows; });

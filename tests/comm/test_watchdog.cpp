@@ -1,5 +1,5 @@
-// What a waiting rank says, what counts as progress, and runs under a watchdog that do not stall. Test program_stall
-// shows that a stalled run ends.
+// What a waiting rank says, and what counts as progress, so that the watchdog does not end the run. The test
+// program_stall shows that the watchdog ends a stalled run.
 #include "annulus/comm/watchdog.hpp"
 
 #include <gtest/gtest.h>
@@ -20,14 +20,14 @@ bool requests_fail = false;
 
 }  // namespace
 
-/// Replaces MPI's function: a test can keep requests in flight for as long as it likes.
+/// Replaces MPI's function, so that a test can keep requests in flight for as long as it likes.
 extern "C" int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   if (!requests_stay_open || *request == MPI_REQUEST_NULL) return PMPI_Test(request, done, status);
   *done = 0;
   return MPI_SUCCESS;
 }
 
-/// Replaces MPI's function: reports, if a test wants it, that the last request failed, as if its peer had died.
+/// Replaces MPI's function. If a test wants it, reports that the last request failed, as if its peer had died.
 extern "C" int MPI_Testsome(int count, MPI_Request* requests, int* finished, int* places, MPI_Status* statuses) {
   if (!requests_fail) return PMPI_Testsome(count, requests, finished, places, statuses);
   *finished = 1;
@@ -59,7 +59,7 @@ TEST(Requests, PollThatMpiFailsNamesThePeer) {
   Requests requests;
   MPI_Irecv(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, requests.add({Kind::receive, 2, 0}));
   MPI_Irecv(nullptr, 0, MPI_BYTE, 0, 1, MPI_COMM_SELF, requests.add({Kind::receive, 5, 512}));
-  requests.advance();  // all is well
+  requests.advance();  // no request fails
   requests_fail = true;
   try {
     requests.advance();
@@ -114,12 +114,12 @@ TEST(Watchdog, RanksThatWaitForOneThatComputesAreNotStalled) {
   const Watchdog watchdog(comm, timeout);
   EXPECT_EQ(is_watched(), comm.size() > 1);
   if (comm.rank() == comm.size() - 1) work_for(3 * timeout, watchdog_progress);
-  comm.barrier();  // the others are here long before
+  comm.barrier();  // the other ranks wait here meanwhile
 }
 
 TEST(Watchdog, RanksThatWaitForLongWorkWithoutPollsAreNotStalled) {
   const Communicator comm(MPI_COMM_WORLD);
-  const double timeout = 1.2;  // on a crowded machine guards and ranks come late
+  const double timeout = 1.2;  // not shorter, because on a busy machine guards and ranks react late
   const Watchdog watchdog(comm, timeout);
   for (const int worker : {0, comm.size() - 1}) {  // all ranks read rank 0's beats; rank 0 reads all beats
     if (comm.rank() == worker) work_for(3 * timeout, [] {});

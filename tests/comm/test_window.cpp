@@ -1,5 +1,5 @@
-// Windows: reads of rows of other ranks (also uneven and empty reads), additions to rows of other ranks, and the memory
-// that windows take.
+// MPI windows: reads of rows of other ranks (also uneven and empty reads), additions to rows of other ranks, and the
+// memory that windows take.
 #include "annulus/comm/window.hpp"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(Window, ReadsRunsOfEveryPartFromEveryRank) {
   Offer offer(comm);
   const std::vector<RowRun> runs{{1, 4, 3}, {0, 1, 4}, {8, 3, 1}};  // 1 5 9, 0 1 2 3, 8: not ascending, 1 twice
   WindowRead first(offer.window), second(offer.window);
-  for (int owner = 1; owner < comm.size(); ++owner) {  // this may be the rank itself
+  for (int owner = 1; owner < comm.size(); ++owner) {  // `owner` may be this rank
     Block into(parts, 8), alone(parts, 1);
     EXPECT_EQ(first.start(owner, held_by(owner), runs, into.rows({0, 8})), parts * 8 * row_bytes);
     EXPECT_EQ(second.start(owner, held_by(owner), {{7, 1, 1}}, alone.rows({0, 1})), parts * row_bytes);
@@ -188,7 +188,8 @@ TEST(Window, IsCountedWhileItLives) {
 }
 
 TEST(Runs, CarryMoreThanTwoGigabytes) {
-  // 2 parts of 2^22 rows of 4 KiB, every third row of the part: 32 GiB. The type describes them, nothing is moved.
+  // 2 parts of 2^22 rows of 4 KiB, every third row of the part: 32 GiB. The type only describes these bytes; the test
+  // moves none.
   const Index rows = Index(1) << 22, bytes = 4096;
   const Datatype type = Datatype::runs({{5, 3, rows}}, 2, 3 * rows + 5, bytes);
   EXPECT_EQ(type.bytes(), 2 * rows * bytes);

@@ -13,10 +13,10 @@
 
 namespace annulus::test {
 
-/// First line of /proc/PID/stat: "pid (name) state parent ...".
+/// What the first line of /proc/PID/stat says: "pid (name) state parent ...".
 struct ProcessState {
   std::string name;
-  char state = ' ';  ///< 'Z': dead, not yet collected
+  char state = ' ';  ///< 'Z': dead, but its parent has not collected its status
   pid_t parent = 0;
 };
 inline ProcessState state_of(pid_t pid) {
@@ -32,7 +32,8 @@ inline bool is_alive(pid_t pid) {
   return state != ' ' && state != 'Z' && state != 'X';
 }
 
-/// Runs `mpirun -n RANKS annulus ...` in a folder. The destructor kills the processes that still run, by their ids.
+/// Runs a command, `mpirun -n RANKS annulus ...`, in a folder in the background. The destructor kills the processes
+/// that still run, by their ids.
 class Launched {
  public:
   Launched(const std::filesystem::path& folder, const std::string& command)
@@ -57,11 +58,12 @@ class Launched {
   Launched(const Launched&) = delete;
   Launched& operator=(const Launched&) = delete;
 
-  /// Waits until the run has written `word` to stderr, so that its ranks are known.
+  /// Waits until stderr has `word`, which the run writes after all ranks have started. See the next function.
   bool reaches(const std::string& word, int ranks) {
     return reaches([&] { return err().find(word) != std::string::npos; }, ranks);
   }
-  /// Waits until `holds` is true, which must mean that all ranks have started. Checks that their processes are found.
+  /// Waits until `holds` is true, which must mean that all ranks have started. Returns whether it then finds their
+  /// processes.
   bool reaches(const std::function<bool()>& holds, int ranks) {
     return within(most_seconds, holds) && find_ranks() == ranks;
   }
@@ -75,14 +77,15 @@ class Launched {
   }
   void send_launcher(int signal) const { kill(pid_, signal); }
 
-  /// Exit status, 128 + signal when killed, -1 when it did not end in time.
+  /// Waits at most `seconds` for the end of the run. Returns its exit status, 128 + signal if a signal killed it, or -1
+  /// if it has not ended.
   int status(double seconds) {
     int status = 0;
     ended_ = within(seconds, [&] { return waitpid(pid_, &status, WNOHANG) == pid_; });
     if (!ended_) return -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  /// Number of ranks whose processes still run, after at most 30 s for those that are ending.
+  /// Waits at most 30 s for all ranks to end, and returns how many still run.
   int left() const {
     const auto count = [&] {
       return int(std::count_if(ranks_.begin(), ranks_.end(), [](const auto& r) { return is_alive(r.second); }));
@@ -109,7 +112,8 @@ class Launched {
     return true;
   }
 
-  /// Finds the launcher's descendants that run annulus, and in their environment the ranks. Returns how many it knows.
+  /// Finds the launcher's descendants that run annulus, and reads their ranks from their environment. Returns how many
+  /// ranks are known.
   int find_ranks() {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const pid_t pid = std::atoi(entry.path().filename().c_str());

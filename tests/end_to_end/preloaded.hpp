@@ -1,4 +1,4 @@
-// Shared by the libraries that tests preload into annulus. Environment variables tell these libraries what to do.
+// What the libraries share that tests preload into annulus. These libraries read from environment variables what to do.
 #pragma once
 
 #include <cstdlib>

@@ -32,14 +32,14 @@ inline std::string slurp(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// Seconds that a run may take, or may need to come to the point for which a test waits.
+/// Seconds that a run may take to its end, or to the point for which a test waits.
 #ifdef __SANITIZE_ADDRESS__  // several times slower
 inline constexpr int most_seconds = 600;
 #else
 inline constexpr int most_seconds = 300;
 #endif
 
-/// Test fixture with an empty folder that goes away at the end.
+/// Test fixture with an empty folder, which is removed at the end.
 class ProgramTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -47,7 +47,7 @@ class ProgramTest : public testing::Test {
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder = pattern;
     // Launches of Open MPI 4.1 keep files in one folder. An mpirun that ends removes the folder if it is empty, and
-    // another one that starts at this moment fails. So each test has a folder of its own, which is never empty.
+    // another mpirun that starts at this moment fails. So each test has a folder of its own, which is never empty.
     std::string host(256, '\0');
     gethostname(host.data(), host.size() - 1);
     host.resize(host.find_first_of(std::string(".\0", 2)));
@@ -56,7 +56,7 @@ class ProgramTest : public testing::Test {
   }
   void TearDown() override {
     std::filesystem::remove_all(folder);
-    std::error_code ignored;  // the files of launchers that were killed may be just going away
+    std::error_code ignored;  // killed launchers may be removing their files at this moment
     std::filesystem::remove_all(launches(), ignored);
   }
 
@@ -75,7 +75,7 @@ class ProgramTest : public testing::Test {
     return outcome;
   }
 
-  /// Every verb, as the program itself lists them in its help.
+  /// The names of all verbs, from the program's own help.
   std::vector<std::string> verbs() const {
     std::istringstream help(annulus(0, "--help").out);
     std::vector<std::string> names;
@@ -89,13 +89,13 @@ class ProgramTest : public testing::Test {
 
   /// `annulus ARGUMENTS` on `ranks` ranks; 0 means without a launcher.
   Outcome annulus(int ranks, const std::string& arguments) const {
-    // Open MPI's mpirun would wait a second before it ends the ranks that a failed one leaves behind.
+    // Open MPI's mpirun would wait a second before it ends the ranks that a failed rank leaves.
     const std::string at_once = "env OMPI_MCA_odls_base_sigkill_timeout=0 ";
     const std::string launch = ranks > 0 ? at_once + fmt::format(ANNULUS_LAUNCH, ranks) + " " : "";
     return shell(launch + ANNULUS_PROGRAM + " " + arguments);
   }
 
-  /// Strategies, `auto` among them, that `annulus list` says this build's MPI can run.
+  /// Names of the strategies, `auto` among them, that this build's MPI can run, as `annulus list` says.
   std::vector<std::string> strategies() const {
     std::stringstream list(annulus(0, "list").out);
     std::vector<std::string> names;
@@ -121,7 +121,8 @@ class ProgramTest : public testing::Test {
   }
   bool exists(const std::string& name) const { return std::filesystem::exists(folder / name); }
 
-  /// Files in the folder, without those of printed output. Tests check with it that no temporary file is left.
+  /// Names of the files in the folder, without those of printed output. With this list tests check that no temporary
+  /// file is left.
   std::vector<std::string> files() const {
     const std::set<std::string> printed{"stdout.txt", "stderr.txt", "shell_out.txt", "shell_err.txt"};
     std::vector<std::string> names;
@@ -146,7 +147,8 @@ inline int count(const std::string& text, const std::string& word) {
   return found;
 }
 
-/// What verify prints of a dataset: "ok" or "WRONG"; "nothing" if it prints no line for it.
+/// What verify prints of a dataset: "ok" or "WRONG"; "nothing" if there is no line for it; "" if the line
+/// says neither.
 inline std::string word_on(const std::string& text, const std::string& dataset) {
   const auto line = text.find(fmt::format("\n  {} ", dataset));
   if (line == std::string::npos) return "nothing";

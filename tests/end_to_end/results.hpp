@@ -1,4 +1,4 @@
-// Datasets of files that the program made.
+// Reads, adds and changes datasets of HDF5 files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ inline std::string text_attribute(const std::filesystem::path& file, const char*
   return text;
 }
 
-/// Adds a dataset of this type to a file, which is made if it does not exist.
+/// Adds a dataset of type `type` to a file, which is made if it does not exist.
 inline void add_numbers(const std::filesystem::path& path, const std::string& name, const std::vector<hsize_t>& extents,
                         const std::vector<double>& values, hid_t type = H5T_IEEE_F64LE) {
   const hid_t file = std::filesystem::exists(path) ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)

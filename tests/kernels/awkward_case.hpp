@@ -7,8 +7,9 @@
 
 namespace annulus::test {
 
-// Two batch entries; four query heads on two key/value heads; two calls; row maps of several runs with gaps in t and in
-// rows; items without keys and without queries. Query rows 0 ... 3, 40 and others are in no item.
+// A forward case with two batch entries, four query heads on two key/value heads, two calls, row maps of several runs
+// with gaps in t (comb indices) and in rows, and items without keys or without queries. Query rows 0 ... 3, 40 and
+// others are in no item.
 inline WorkCase awkward_case(Index head_dim, DType type, core::Precision precision, bool causal, Index value_dim = 0) {
   WorkCase test;
   test.shape = {2, 0, 4, 2, head_dim, value_dim};
@@ -38,8 +39,8 @@ inline WorkCase awkward_case(Index head_dim, DType type, core::Precision precisi
   return test;
 }
 
-// Two batch entries; six query heads on two key/value heads; three calls; row maps of several runs with gaps in t and
-// in rows; items without keys and without queries. Query rows 0 ... 3, 40 and others are in no item.
+// A backward case with two batch entries, six query heads on two key/value heads, three calls, and otherwise the
+// properties of awkward_case().
 inline BackwardCase awkward_backward_case(Index head_dim, DType type, core::Precision precision, core::Band mask,
                                           Index value_dim = 0) {
   BackwardCase test;

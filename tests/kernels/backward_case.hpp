@@ -1,5 +1,5 @@
-// Work lists with the tensors of a backward pass, and its results by the definition, in double: for tests of all back
-// ends.
+// Work lists with the tensors of a backward pass, and the gradients by the definition, in double. Tests of all back
+// ends use them.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -10,7 +10,7 @@ namespace annulus::test {
 
 using Gradients = kernels::ReferenceGradients;
 
-/// A forward case with given gradients of out and lse. As attend_backward() requires, no list has a (query row, head)
+/// A forward case with gradients of out and lse. As attend_backward() requires, no list has a (query row, head)
 /// or a (key row, key/value head) twice.
 struct BackwardCase : WorkCase {
   std::vector<double> dout = {}, dlse = {};  ///< dlse (B, rows, H), or empty: none

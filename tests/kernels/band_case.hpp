@@ -1,5 +1,5 @@
-// Bands of keys as windows make them, for tests of every back end: narrow and wide ones, that contain the diagonal, lie
-// before it or lie after it.
+// Bands of keys as sliding windows make them, for tests of every back end: narrow and wide bands that contain the
+// diagonal, lie before it or lie after it.
 #pragma once
 
 #include "kernels/awkward_case.hpp"

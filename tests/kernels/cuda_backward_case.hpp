@@ -1,4 +1,4 @@
-// Cases and answers of the tensor-core backward pass.
+// Cases for the tensor-core backward pass, and its gradients, computed on the host.
 #pragma once
 
 #include <cmath>
@@ -60,7 +60,7 @@ void twin_attend_backward(const core::WorkList& list, const core::Shape& shape, 
   }
 }
 
-/// The gradients by the block programs for one kind of products (cuda_kinds.hpp).
+/// The gradients that the block programs for one kind of products (cuda_kinds.hpp) compute on the host.
 template <class Products>
 Gradients twin_gradients(const BackwardCase& test, const BackwardAnswer& known, TwinRun& how) {
   return gradients_by(test, known, [&](const core::WorkList& list, const BackwardTensors& tensors) {

@@ -41,12 +41,12 @@ struct TwinRun {
   Copies copies = Copies::at_wait;
   Fibres::Order order = Fibres::Order::upwards;
   int bank_conflicts = 1;
-  Index parts = 1;  ///< for the team that sees most keys; parts of other teams have at most as many keys
+  Index parts = 1;  ///< of the team that sees most keys; parts of other teams have at most as many keys
   bool last_block_first = false;
   Index partial_states = 0;  ///< summed over all calls
 };
 
-/// Block::run for blocks 0 ... count - 1.
+/// Calls Block::run() for blocks 0 ... count - 1, on the host.
 template <class Block>
 void twin_blocks(const typename Block::Task& task, Index count, TwinRun& how) {
   for (Index i = 0; i < count; ++i) {
@@ -57,7 +57,7 @@ void twin_blocks(const typename Block::Task& task, Index count, TwinRun& how) {
   }
 }
 
-/// Splits the keys of a list's teams (TwinRun::parts).
+/// Splits the keys of a list's teams into parts (TwinRun::parts).
 template <class Block>
 kernels::cuda::KeySplit twin_split(const kernels::device::DeviceWork& work, TwinRun& how) {
   const auto teams = kernels::cuda::keys_of_teams(work.host_view(), work.teams());
@@ -110,7 +110,7 @@ kernels::ReferenceResult answer_by(const WorkCase& test, const Attend& attend) {
   kernels::State state(shape, test.query_rows, test.precision);
   poison(state.acc);
   for (const core::WorkList& list : test.calls) attend(list, qkv, test.scale(), state);
-  // 1234 is no result: a test notices an element that no kernel writes.
+  // 1234 is never a result, so that a test notices an element that no kernel writes.
   const Index rows = test.states();
   const DType lse_type = core::lse_type(test.type);
   const DeviceTensor out = to_device(std::vector<double>(std::size_t(rows * shape.head_dim), 1234.0), test.type,

@@ -20,8 +20,8 @@ inline void expect_right(const WorkCase& test, const kernels::ReferenceResult& a
   EXPECT_TRUE(close_to(actual.lse, expected.lse, allowed)) << "lse, " << what;
 }
 
-/// One kind of products, and its tables of block sizes by head size: for the forward pass, and for the blocks of the
-/// backward pass that own queries and that own keys.
+/// One kind of products, and its tables of block sizes by head size: one for the forward pass, and for the backward
+/// pass one for blocks that own queries and one for blocks that own keys.
 template <template <class, int> class Engine, class Number, DType stored, const auto& table, const auto& query_table,
           const auto& key_table, core::Precision wanted = core::default_precision(stored)>
 struct Kind {
@@ -29,7 +29,7 @@ struct Kind {
   static constexpr core::Precision precision = wanted;
 
   /// Calls visit(block) with the first block that has enough columns. A launch tries it first; if the GPU has too
-  /// little shared memory for it, the launch tries the next ones.
+  /// little shared memory for it, the launch tries the next blocks.
   template <std::size_t entry = 0, class Visit>
   static void with_block(Index head_dim, const Visit& visit) {
     if (head_dim <= table[entry].columns) return visit(kernels::cuda::ForwardBlock<Engine, Number, table[entry]>{});
@@ -61,7 +61,7 @@ struct Kind {
   }
 };
 /// head_dims and backward_dims have a head size for each block that with_block() and with_backward_blocks() visit. If
-/// several kinds have the same block size, it may be that only the first of them tests it.
+/// several kinds have the same block size, perhaps only the first of these kinds tests it.
 struct BFloat16Products : Kind<kernels::cuda::Engine16, core::BFloat16, DType::bfloat16, kernels::cuda::sizes_16,
                                kernels::cuda::query_sizes_16, kernels::cuda::key_sizes_16> {
   static constexpr double tolerance = core::forward_tolerance(DType::bfloat16);
@@ -76,7 +76,7 @@ struct Float16Products : Kind<kernels::cuda::Engine16, core::Half, DType::float1
   static constexpr Index head_dims[] = {32, 128};
   static constexpr Index backward_dims[] = {8, 128};
 };
-/// TF32 has ten bits of mantissa, as float16 has, and so the same tolerances.
+/// TF32 has ten bits of mantissa, as float16 has, so it gets the same tolerances.
 struct Tf32Products : Kind<kernels::cuda::EngineTf32, float, DType::float32, kernels::cuda::sizes_tf32,
                            kernels::cuda::query_sizes_tf32, kernels::cuda::key_sizes_tf32, core::Precision::tf32> {
   static constexpr double tolerance = core::forward_tolerance(DType::float16);

@@ -1,5 +1,5 @@
 // Runs both passes with an engine for dense attention (kernels/cudnn): cuDNN or a test double of it. Also makes
-// cases for them.
+// cases for both passes.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace annulus::test {
 
-/// Returns out and lse. out is float32, so that rounding does not hide errors of merging.
+/// Returns out and lse of the engine. out is float32, so that rounding does not hide errors of merging.
 inline kernels::ReferenceResult forward_by(kernels::cudnn::Engine& engine, const WorkCase& test) {
   const core::Shape& shape = test.shape;
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
@@ -37,7 +37,7 @@ inline void expect_close(const kernels::ReferenceResult& actual, const WorkCase&
   EXPECT_TRUE(close_to(actual.lse, expected.lse, lse_tolerance)) << "lse, " << what;
 }
 
-/// The backward pass gets out as it is stored: rounded to the storage type.
+/// Compares the engine's gradients with the definition. The engine gets out as it is stored, rounded to its type.
 inline void expect_gradients(kernels::cudnn::Engine& engine, const BackwardCase& test, double tolerance) {
   kernels::ReferenceResult forward = naive_answer(test);
   const DeviceTensor out = to_device(forward.out, test.type, test.query_rows, test.shape.heads, test.shape.head_dim);

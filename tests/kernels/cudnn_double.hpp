@@ -20,7 +20,8 @@ using kernels::cudnn::Strides;
 
 class DenseDouble : public kernels::cudnn::Engine {
  public:
-  /// Returns why there is no plan for a shape, or "". Tests set it to see who computes a shape without a plan.
+  /// Returns why there is no plan for a shape, or "". Tests set this function to see who computes a shape without a
+  /// plan.
   std::function<std::string(const PlanShape&)> why_not = [](const PlanShape&) { return ""; };
   static constexpr Index workspace_bytes = 1000;
   std::vector<PlanShape> ran = {};
@@ -37,7 +38,7 @@ class DenseDouble : public kernels::cudnn::Engine {
       for (const double s : scores) sum += std::exp(s - largest);
       t.lse[at] = scores.empty() ? -INFINITY : float(largest + std::log(sum));
       for (Index d = 0; d < shape.head_dim; ++d) {
-        double out = scores.empty() ? NAN : 0;  // cuDNN promises no number here
+        double out = scores.empty() ? NAN : 0;  // as cuDNN, which promises no number here
         for (std::size_t j = 0; j < scores.size(); ++j)
           out += std::exp(scores[j] - largest) / sum * key(shape, shape.v, t.v, n, h, Index(j), d);
         kernels::store_number({t.out, shape.type}, at * shape.head_dim + d, out);
@@ -78,7 +79,7 @@ class DenseDouble : public kernels::cudnn::Engine {
   }
 
  private:
-  /// Overwrites the workspace: a caller must not keep numbers of its own there.
+  /// Overwrites the workspace, so that tests notice a caller that keeps numbers of its own there.
   static void fill(void* workspace) {
     for (Index i = 0; i < workspace_bytes; ++i) static_cast<std::byte*>(workspace)[i] = std::byte{0xff};
   }

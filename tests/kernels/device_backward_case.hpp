@@ -1,4 +1,4 @@
-// Runs of the device teams' backward pass on a chosen space.
+// Runs the backward pass of the device back end's teams on a chosen execution space.
 #pragma once
 
 #include <functional>
@@ -73,7 +73,7 @@ Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, co
   for (const core::WorkList& list : test.calls) attend(list, t);
   end_blocks(t.begun_dk, t.dk, shape.batch * test.key_rows);
   end_blocks(t.begun_dv, t.dv, shape.batch * test.key_rows);
-  // 1234 is no result: a test notices an element that no kernel writes.
+  // 1234 is never a result, so that a test notices an element that no kernel writes.
   const auto finished = [&](const DeviceTensor& sums, Index rows, Index heads, double unit) {
     const Index count = shape.batch * rows * heads * D;
     const DeviceTensor to = to_device(std::vector<double>(std::size_t(count), 1234.0), test.sums(), rows, heads, D);
@@ -85,7 +85,7 @@ Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, co
           finished(t.dv, test.key_rows, shape.kv_heads, test.output_scale)};
 }
 
-/// gradients_on() the default execution space.
+/// Calls gradients_on() for the default execution space.
 template <class Attend>
 Gradients gradients_by(const BackwardCase& test, const BackwardAnswer& known, const Attend& attend) {
   using Space = Kokkos::DefaultExecutionSpace;

@@ -1,4 +1,4 @@
-// Runs of the device back end on a chosen space, and the spaces that this build has.
+// Runs the device back end on a chosen execution space, and lists the spaces that this build has.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ struct Backend {
   }
 };
 
-/// A tuning table in which a test can switch to one launch for each team. A second table with one team for each launch
-/// would make the compiler instantiate all kernels once more.
+/// A tuning table in which a test can switch to one launch for each team. A second table for this would make the
+/// compiler instantiate all kernels once more.
 template <class Table>
 struct Tested : Table {
   static inline bool one_team_per_launch = false;
@@ -50,7 +50,7 @@ struct GpuNumbers : GpuTuning {
   static constexpr int team_size = 1;
 };
 
-/// Other tiles and other blocks. In float, sums of up to 32 numbers of a head lie in registers.
+/// A tuning table with other sizes of tiles and blocks. In float, sums of up to 32 numbers of a head lie in registers.
 struct OtherTuning : HostTuning {
   static constexpr int rows = 6;
   static constexpr int met = 24;
@@ -83,7 +83,8 @@ void for_each_backend(List<Each...>, const Visit& visit) {
   (visit(Each{}), ...);
 }
 
-/// All threads of the space are one team: with OMP_NUM_THREADS=4 four threads. Smaller teams would prove less.
+/// Checks that all threads of a host space are one team: four threads with OMP_NUM_THREADS=4. (On GPUs 128.)
+/// Smaller teams would prove less.
 template <class Backend>
 void expect_teams_of_all_threads() {
   const char* threads = std::getenv("OMP_NUM_THREADS");
@@ -92,7 +93,7 @@ void expect_teams_of_all_threads() {
   EXPECT_EQ(Backend::team_size(), space == "OpenMP" ? std::stoi(threads) : space == "Serial" ? 1 : 128);
 }
 
-/// One poll for each launch; on a GPU more, because the caller also polls while a launch runs.
+/// Expects one poll for each launch; on a GPU perhaps more, because the caller also polls while a launch runs.
 template <class Space>
 void expect_polls(Index polls, Index launches) {
   EXPECT_GE(polls, launches);
@@ -101,7 +102,7 @@ void expect_polls(Index polls, Index launches) {
   }
 }
 
-/// One list: 70 rows of two batch entries and three heads, each of which sees the rows up to itself.
+/// One list: 70 rows of two batch entries and three heads; each row sees the rows up to itself.
 template <class AnyCase>
 AnyCase triangle_case() {
   AnyCase test;
@@ -151,7 +152,7 @@ kernels::ReferenceResult answer_on(const WorkCase& test, const Attend& attend) {
   poison(state.acc);
   for (const core::WorkList& list : test.calls)
     attend(list, kernels::Operands{q.view, k.view, v.view, test.scale(), test.call_rule()}, state);
-  // 1234 is no result: a test notices an element that no kernel writes.
+  // 1234 is never a result, so that a test notices an element that no kernel writes.
   const Index rows = test.states();
   const DType lse_type = core::lse_type(test.type);
   const std::vector<double> unwritten(std::size_t(rows * shape.head_dim), 1234.0);

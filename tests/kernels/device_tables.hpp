@@ -1,5 +1,5 @@
-// A work list for the tests of the teams' numbering, and the tables that device code reads, copied for the host to
-// read.
+// A work list for the tests of the teams' numbering, and copies, which the host can read, of the tables that device
+// code reads.
 #pragma once
 
 #include <type_traits>
@@ -23,7 +23,7 @@ inline core::WorkList two_items() {
   return list;
 }
 
-// The tables lie in device memory; on a GPU build the host reads a copy.
+// Copies a table to host memory, because in a GPU build the host cannot read the tables.
 template <class Element>
 std::vector<Element> on_host(const Element* device, core::Index count) {
   std::vector<Element> copy(static_cast<std::size_t>(count));

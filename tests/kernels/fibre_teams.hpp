@@ -21,7 +21,7 @@ struct FibreSpace {
 class FibreTeam {
  public:
   FibreTeam(int threads, std::size_t scratch_bytes, Fibres::Order order)
-      : fibres(threads, 32, order), threads(threads), scratch(scratch_bytes, std::byte{0xff}) {}  // NaN of every type
+      : fibres(threads, 32, order), threads(threads), scratch(scratch_bytes, std::byte{0xff}) {}  // NaN in every type
 
   /// The last thread that arrives wakes the others.
   void barrier() {

@@ -61,7 +61,8 @@ class Fibres {
 
   /// Continues `to`; `from` stops until it is continued. Uses the compiler's setjmp, which saves only three registers,
   /// because swapcontext() makes a system call for the signal mask each time (85 % of a test's time). change() and
-  /// go_on() are not inlined, so that `from` keeps its other registers. The address sanitizer knows only thread stacks.
+  /// go_on() are not inlined, so that `from` keeps its other registers. The address sanitizer, which knows only thread
+  /// stacks, is off here.
   [[gnu::noinline, gnu::no_sanitize_address]] static void change(Fibre& from, Fibre& to) {
     if (__builtin_setjmp(from.place) == 0) go_on(to);
   }
@@ -99,7 +100,8 @@ class Fibres {
     current_ = other;
     return fibre(other);
   }
-  /// The next ready fibre of the current fibre's warp, or otherwise of the next warps; -1: none, or one has failed.
+  /// The next ready fibre of the current fibre's warp, or otherwise of the next warps; -1 if none is ready, or if one
+  /// has failed.
   int next() {
     if (failure_) return -1;
     const int step = order_ == Order::upwards ? 1 : -1, count = int(fibres_.size());

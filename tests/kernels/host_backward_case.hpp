@@ -1,4 +1,4 @@
-// Runs of the host backward pass.
+// Runs the backward pass of the host back end, and compares it with the definition.
 #pragma once
 
 #include "kernels/backward_case.hpp"

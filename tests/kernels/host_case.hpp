@@ -1,4 +1,4 @@
-// Runs of the host back end.
+// Runs the forward pass of the host back end.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ inline HostCase plain_case(Index rows, Index keys, Index head_dim, bool causal, 
   return test;
 }
 
-/// The host back end's answer. out and lse start as 1234, which is no result: a test notices unwritten elements.
+/// The host back end's answer. out and lse start as 1234, never a result, so that tests notice unwritten elements.
 inline kernels::ReferenceResult host_answer(const HostCase& test, InstructionSet set,
                                             const std::function<void()>& poll = {}) {
   const core::Shape& shape = test.shape;

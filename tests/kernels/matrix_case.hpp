@@ -1,4 +1,4 @@
-// Runs of one matrix unit of the host, or of the vector code that replaces it.
+// Runs both passes with one matrix unit of the host, or with the vector code that replaces it.
 #pragma once
 
 #include "annulus/kernels/host/backward_runner.hpp"

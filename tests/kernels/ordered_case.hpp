@@ -1,7 +1,7 @@
 // A comb whose rows are cut into pieces, one for each rank, and the calls that the ranks make in the canonical order:
-// the queries of piece a meet the keys of piece a (up to a query's own row), of pieces a - 1, ..., 0, then of the last
-// piece, ..., a + 1, and of piece a again (after a query's own row). A causal comb meets no later keys. All pieces make
-// a step before the next step begins, so that keys meet queries in the mirrored order.
+// the queries of piece a meet the keys of piece a (up to a query's own row), of pieces a - 1 down to 0, then of the
+// last piece down to a + 1, and of piece a again (after a query's own row). A causal comb meets no later keys. All
+// pieces make a step before the next step begins, so that keys meet queries in the mirrored order.
 #pragma once
 
 #include <algorithm>
@@ -93,7 +93,7 @@ StateBits state_by(const WorkCase& test, kernels::ReferenceResult& answer, const
   return bits;
 }
 
-/// Cuts between granules; and cuts inside granules, which show that the test can fail.
+/// Cuts between granules, which must not change bits; and cuts inside granules, which show that the test can fail.
 inline const std::vector<Cuts> cuts_of_granules{{144}, {48, 112}, {16, 32, 80}};
 inline const std::vector<Cuts> other_cuts{{40, 70}, {7, 60, 139}};
 

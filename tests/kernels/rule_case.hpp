@@ -1,4 +1,4 @@
-// Score rules (cap, ALiBi), for the tests of kernels: each alone and both together, with small and large numbers.
+// Score rules for the tests of kernels: caps and ALiBi, each alone and both together, with small and large numbers.
 #pragma once
 
 #include <fmt/format.h>

@@ -5,9 +5,9 @@
 
 namespace annulus::test {
 
-/// Two batch entries, four query heads on two key/value heads. Of 330 keys, 70 queries see those up to themselves in
-/// the first call, and those after themselves in the second; in the third, 40 of the queries see all of 90 keys. The
-/// first 30 queries have smaller comb indices than all of the 330 keys. Query row 0 is in no item.
+/// Two batch entries, four query heads on two key/value heads. In the first call each of 70 queries sees the keys up to
+/// itself among 330 keys, in the second call the keys after itself; in the third, 40 of the queries see 90 other keys.
+/// The first 30 queries have smaller comb indices than all of the 330 keys. Query row 0 is in no item.
 inline WorkCase few_queries_case(Index head_dim, DType type, core::Precision precision) {
   WorkCase test;
   test.shape = {2, 0, 4, 2, head_dim};

@@ -1,5 +1,5 @@
 // Statistics of work lists by their definition, for the tests of every back end: attention that keys receive, and the
-// largest weights of rows. The lists are as attend_statistics() requires. The number of a key is its comb index.
+// largest weights of rows. The work lists are as attend_statistics() requires. A key is named by its comb index.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,14 +13,15 @@
 
 namespace annulus::test {
 
-/// received: (B, key_rows, Hkv, group). weights, rows: `keys` entries for every (batch, query row, head).
+/// received: (B, key_rows, Hkv, group). weights, rows: `keys` entries for every (batch, query row, head); rows
+/// are comb indices.
 struct StatisticsAnswer {
   std::vector<double> received, weights;
   std::vector<Index> rows;
 };
 
-/// Two batch entries; three query heads on one key/value head and two on the other; row maps of several runs with gaps
-/// in t and in rows. Query rows 0 ... 3 are in no item.
+/// A case with two batch entries, three query heads on one key/value head and two on the other, and row maps of several
+/// runs with gaps in t (comb indices) and in rows. Query rows 0 ... 3 are in no item.
 inline WorkCase statistics_case(Index head_dim, core::Band mask, DType type, core::Precision precision) {
   WorkCase test{{2, 0, 6, 2, head_dim}, 150, 170, type, precision};
   core::WorkList list;
@@ -89,7 +90,7 @@ StatisticsAnswer made_statistics(const WorkCase& test, const std::vector<double>
   return answer;
 }
 
-/// Weights must be right. Rows may differ in 1 of 200 entries, where two weights are equal up to rounding.
+/// Weights must be right. Rows may differ in 1 of 200 entries, because two weights may be equal up to rounding.
 inline void expect_close(const StatisticsAnswer& found, const StatisticsAnswer& expected, double tolerance) {
   EXPECT_TRUE(close_to(found.received, expected.received, tolerance)) << "received";
   EXPECT_TRUE(close_to(found.weights, expected.weights, tolerance)) << "weights";

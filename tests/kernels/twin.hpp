@@ -1,7 +1,7 @@
-// A thread of a GPU's block on the host: it has the functions that block programs call (kernels/cuda/machine.hpp),
-// which kernels/cuda/mma.hpp has on a GPU. If the lanes of a warp do something together, each leaves its operands and
-// sleeps; the last lane that arrives does it for all. Which lane holds which number of a matrix follows the figures of
-// the PTX ISA, and is written here a second time, independently of the kernels' code.
+// A thread of a GPU's block on the host. It has the functions that block programs call (kernels/cuda/machine.hpp); on a
+// GPU those of kernels/cuda/mma.hpp are called. If the lanes of a warp do something together, each leaves its operands
+// and sleeps; the last lane that arrives does it for all. Which lane holds which number of a matrix follows the figures
+// of the PTX ISA, and is written here a second time, independently of the kernels' code.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-// Block programs are compiled for host and device, twins only for the host: nvcc must not warn of their calls.
+// Block programs are compiled for host and device, twins only for the host. nvcc would warn that programs call twins.
 #if defined(__CUDACC__)
 #pragma nv_diag_suppress 20011, 20014
 #endif
@@ -42,7 +42,7 @@ class TwinBlock {
       : fibres(threads, warp_size, order),
         copies(copies),
         threads_(threads),
-        memory_(std::size_t(shared_bytes), std::byte{0xff}),  // NaN of every type
+        memory_(std::size_t(shared_bytes), std::byte{0xff}),  // NaN in every type
         lanes_(std::size_t(threads)),
         warps_(std::size_t(threads / warp_size)) {}
 
@@ -61,7 +61,7 @@ class TwinBlock {
     std::vector<std::byte> in, out;
   };
   struct Warp {
-    Meeting meetings[2];  // two: a lane may be one meeting ahead of another
+    Meeting meetings[2];  // two: lanes may be one meeting apart
   };
   struct Copy {
     Shared to;
@@ -99,7 +99,7 @@ class TwinBlock {
     while (generation_ == generation) fibres.sleep();
   }
 
-  /// How many different words the bank with most of them has. The bank of a word is its index modulo `banks`.
+  /// The number of different words in the bank that has most. The bank of a word is its index modulo `banks`.
   static int most_of_one_bank(std::vector<Shared> words, int banks) {
     std::sort(words.begin(), words.end());
     words.erase(std::unique(words.begin(), words.end()), words.end());
@@ -304,7 +304,7 @@ class TwinMachine {
     }
     if (largest == 0 || !std::isfinite(sum)) return float(sum);
     constexpr std::uint64_t digits = 25, fraction = 52, bias = 1023;
-    const std::uint64_t exponent = std::bit_cast<std::uint64_t>(largest) >> fraction;  // biased, and far from the ends
+    const std::uint64_t exponent = std::bit_cast<std::uint64_t>(largest) >> fraction;  // biased, and far from limits
     const double unit = std::bit_cast<double>((exponent - digits) << fraction);
     const double units_of_one = std::bit_cast<double>((2 * bias + digits - exponent) << fraction);
     std::int64_t units = 0;
@@ -369,7 +369,7 @@ void TwinBlock::run(const Program& program) {
   fibres.run([&](int thread) {
     TwinMachine machine(*this, thread);
     program(machine);
-    // No thread waits for an uncommitted copy: on a GPU it may write into memory that another block has by then.
+    // No thread waits for an uncommitted copy, which on a GPU may write into memory that another block has by then.
     if (!lanes_[std::size_t(thread)].uncommitted.empty()) throw std::logic_error("copies were not committed");
   });
 }

@@ -1,5 +1,5 @@
-// NaN and infinity in some rows of the inputs: results that do not see these rows must keep all their bits, and results
-// that do must have a NaN or an infinity, where the definition has one. For the tests of every back end.
+// Puts NaN and infinity into some rows of the inputs. Results that do not see these rows must keep all their bits.
+// Results that see them must not be finite if the spoilt numbers surely reach them. Tests of every back end use this.
 #pragma once
 
 #include <fmt/format.h>
@@ -56,7 +56,7 @@ inline bool has_same_bits(const double* a, const double* b, std::size_t count) {
   return std::memcmp(a, b, count * sizeof(double)) == 0;
 }
 
-/// Vectors that are not in `reached` must keep their bits; if `must_show`, vectors in it must not be finite.
+/// Vectors that are not in `reached` must keep their bits; if `must_show`, vectors in `reached` must not be finite.
 inline void expect_only_reached(const std::vector<double>& now, const std::vector<double>& before, Index width,
                                 const Vectors& reached, bool must_show, const std::string& what) {
   ASSERT_EQ(now.size(), before.size());
@@ -71,7 +71,7 @@ inline void expect_only_reached(const std::vector<double>& now, const std::vecto
   }
 }
 
-/// `answer(case)` is the result of the forward pass. Rows of v and of k are spoilt.
+/// Spoils rows of v, then rows of k, and checks out and lse. answer(case) runs the forward pass.
 template <class Answer>
 void expect_unseen_stay_out(const WorkCase& test, const std::string& what, const Answer& answer) {
   const Meetings meetings(test);
@@ -90,8 +90,8 @@ void expect_unseen_stay_out(const WorkCase& test, const std::string& what, const
   }
 }
 
-/// `gradients(case)` runs the backward pass with the normalizers of the unchanged case. Rows of v, k, q and dout are
-/// spoilt.
+/// Spoils rows of v, k, dout and q, one tensor at a time, and checks gradients. gradients(case) runs the backward pass
+/// with the normalizers of the unchanged case.
 template <class Make>
 void expect_unseen_stay_out_of_gradients(const BackwardCase& test, const std::string& what, const Make& gradients) {
   const Meetings meetings(test);
@@ -127,7 +127,7 @@ void expect_unseen_stay_out_of_gradients(const BackwardCase& test, const std::st
   }
 }
 
-/// `statistics(case, lse)` computes statistics; rows of q, or some of the normalizers, are spoilt.
+/// Spoils some of the lse, then rows of q, and checks what keys receive. statistics(case, lse) computes statistics.
 template <class Make>
 void expect_unseen_stay_out_of_statistics(const WorkCase& test, const std::string& what, const Make& statistics) {
   const Meetings meetings(test);

@@ -1,4 +1,4 @@
-// Work lists with their tensors, and their results by the definition, in double: for the tests of every back end.
+// Work lists with their tensors, and the results by the definition, in double. Tests of every back end use them.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct WorkCase {
   /// Accumulators are stored in this type.
   DType sums() const { return precision == core::Precision::float64 ? DType::float64 : DType::float32; }
 
-  /// Fills q, k and v with normal numbers, times `amplitude` for q: a large amplitude gives large scores.
+  /// Fills q, k and v with normally distributed numbers, times `amplitude` for q. A large amplitude gives large scores.
   void fill(double amplitude = 1) {
     q = random_values(core::TensorId::q, query_numbers(), type, 1, amplitude);
     k = random_values(core::TensorId::k, key_numbers(), type);
@@ -133,8 +133,8 @@ inline NaiveScore score_of(const WorkCase& test, std::size_t row, std::size_t ke
   return {score - rule.slopes[std::size_t(at.head)] * far, slope};
 }
 
-/// out (B, query_rows, H, Dv) and lse (B, query_rows, H) by the definition: the largest score first, then sums. A row
-/// without keys has out 0 and lse minus infinity.
+/// out (B, query_rows, H, Dv) and lse (B, query_rows, H) by the definition. The largest score is found first, then
+/// sums. A row without keys has out 0 and lse minus infinity.
 inline kernels::ReferenceResult naive_answer(const WorkCase& test) {
   const std::size_t D = std::size_t(test.shape.dim_of_values()), states = std::size_t(test.states());
   const double none = -std::numeric_limits<double>::infinity();

@@ -11,7 +11,7 @@
 
 namespace annulus::test {
 
-/// Rank 0's scratch folder, known to all ranks; removed when all are done with it.
+/// Rank 0's scratch folder, known to all ranks. Rank 0 removes the folder when all ranks have reached the destructor.
 class SharedFolder {
  public:
   explicit SharedFolder(const comm::Communicator& comm)
@@ -28,8 +28,8 @@ class SharedFolder {
   std::string path_;
 };
 
-/// Rank 0 does `work` on shared files while no other rank uses them: every rank waits before it and after it. All ranks
-/// call this.
+/// Rank 0 does `work` on shared files while no other rank uses them: every rank waits before and after `work`. All
+/// ranks must call this function.
 template <class Work>
 void on_root(const comm::Communicator& comm, Work&& work) {
   comm.barrier();
@@ -38,8 +38,8 @@ void on_root(const comm::Communicator& comm, Work&& work) {
 }
 
 /// Adds a dataset to a file, which is made if it does not exist. `data` has numbers of type `memory` (default: `type`);
-/// if `data` is null, the dataset holds zeros. `chunk`: extents of the dataset's chunks; empty: it is contiguous. Call
-/// this on one rank only.
+/// if `data` is null, the dataset holds zeros. `chunk`: extents of the dataset's chunks; empty: the dataset is
+/// contiguous. Call this on one rank only.
 inline void add_dataset(const std::string& path, const std::string& name, hid_t type,
                         const std::vector<hsize_t>& extents, const void* data = nullptr, hid_t memory = -1,
                         const std::vector<hsize_t>& chunk = {}) {
@@ -51,7 +51,7 @@ inline void add_dataset(const std::string& path, const std::string& name, hid_t 
   H5Pset_create_intermediate_group(links, 1);
   const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
   if (!chunk.empty()) H5Pset_chunk(creation, int(extents.size()), chunk.data());
-  H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);  // the dataset has space in the file, even if `data` is null
+  H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);  // also if `data` is null, the dataset has space in the file
   const hid_t dataset = H5Dcreate2(file, name.c_str(), type, space, links, creation, H5P_DEFAULT);
   if (data != nullptr) H5Dwrite(dataset, memory < 0 ? type : memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
   H5Dclose(dataset);
@@ -75,7 +75,8 @@ inline void add_attribute(const std::string& path, const std::string& dataset, c
   H5Fclose(file);
 }
 
-/// The error that `work` throws; checks that all ranks throw the same. Without an error: "" and a test failure.
+/// The error that `work` throws; checks that all ranks throw the same. If there is no error, returns "" and fails the
+/// test.
 template <class Work>
 std::string common_error(const comm::Communicator& comm, Work&& work) {
   std::string message;

@@ -1,4 +1,4 @@
-// Input files in which each number shows its own position, and the rows of them that a rank reads.
+// Input files in which each number shows its own position, and the rows of these files that a rank reads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ class InputFileTest : public testing::Test {
   const SharedFolder folder{comm};
   const std::string path = folder / "in.h5";
 
-  /// Checks that `work` throws the same error on every rank, and that it begins with "FILE: SAYS".
+  /// Checks that `work` throws the same error on every rank, and that the error begins with "FILE: SAYS".
   template <class Work>
   void expect_error(const std::string& file, const std::string& says, Work&& work) const {
     const std::string message = common_error(comm, work), start = file + ": " + says;
@@ -39,12 +39,12 @@ inline store::InspectedFile inspected_file(const comm::Communicator& comm, const
   return seen;
 }
 
-/// Contiguous share of a rank: empty for some when there are more ranks than rows.
+/// A rank's contiguous share of the rows. If there are more ranks than rows, some shares are empty.
 inline core::Interval share(core::Index rows, const comm::Communicator& comm) {
   return {rows * comm.rank() / comm.size(), rows * (comm.rank() + 1) / comm.size()};
 }
 
-/// The numbers first, first + 1, ...: a misplaced one shows where it belongs.
+/// The numbers first, first + 1, ..., so that a misplaced number shows where it belongs.
 template <class T>
 std::vector<T> counting(std::size_t count, T first = 0) {
   std::vector<T> numbers(count);
@@ -52,7 +52,7 @@ std::vector<T> counting(std::size_t count, T first = 0) {
   return numbers;
 }
 
-/// The rows of (B, S, row) that `rows` names, one interval after another in each batch entry.
+/// The rows of an array (B, S, `row` numbers) that `rows` names, one interval after another in each batch entry.
 template <class T>
 std::vector<T> rows_of(const std::vector<T>& all, core::Index batch, core::Index row,
                        const std::vector<core::Interval>& rows) {

@@ -268,7 +268,7 @@ TEST_F(AtomicFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
   for (const std::string& file : {dead, reborn}) std::ofstream(file) << "half";
 
   const auto ahead = std::filesystem::file_time_type::clock::now() + std::chrono::hours(1);
-  std::filesystem::last_write_time(elsewhere, ahead);  // on a machine whose clock is wrong
+  std::filesystem::last_write_time(elsewhere, ahead);  // as if made on a machine whose clock is ahead
   const auto said_while_made = [&] {
     testing::internal::CaptureStderr();
     put(path, true, "whole");

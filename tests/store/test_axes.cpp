@@ -1,4 +1,4 @@
-// Tensors whose axes lie in another order in the file than in memory: read and written.
+// Writes and reads tensors whose axes have another order in the file than in memory.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -47,7 +47,8 @@ std::vector<T> transposed(const std::vector<T>& all, Index batch, Index x, Index
   return other;
 }
 
-/// Writes and reads tensors of storage type `type`; T has as many bytes, and each number shows its position.
+/// Writes and reads tensors of storage type `type`. T has as many bytes as a stored number. Each number shows its
+/// position.
 template <class T>
 void expect_round_trip(const comm::Communicator& comm, const std::string& path, DType type, const Shape& s,
                        const std::vector<Interval>& rows, const RowOwners& owners) {
@@ -84,7 +85,7 @@ void expect_round_trip(const comm::Communicator& comm, const std::string& path, 
     read_rows(seen, {"q", others.data()}, {some});
     EXPECT_EQ(others, rows_of(q, s.batch, row, {some}));
   }
-  comm.barrier();  // before the next file gets this name
+  comm.barrier();  // all ranks have read the file before another file gets its name
 }
 
 TEST_F(AxesTest, GoesOutAndComesBackInEveryTypeAndCut) {
@@ -122,7 +123,7 @@ TEST_F(AxesTest, LseHasNoLastAxis) {
 
 TEST_F(AxesTest, RowNumbersAreWhole) {
   const Shape s{2, 13, 3, 3, 5};
-  constexpr Index far = (Index(1) << 53) + 1;  // odd: no double has this value
+  constexpr Index far = (Index(1) << 53) + 1;  // odd, so no double has this value
   auto all = counting<Index>(2 * 13 * 3 * 4);
   for (Index& number : all) number = number % 5 == 0 ? -1 : far + 2 * number;
   const std::vector<Interval> rows = dealt(13, 2);
@@ -139,7 +140,7 @@ TEST_F(AxesTest, RowNumbersAreWhole) {
     std::vector<Index> found(mine.size());
     read_rows(seen, {"top_rows", found.data()}, rows, Wanted::any_numbers);
     EXPECT_EQ(found, mine);
-    comm.barrier();  // before the next file gets this name
+    comm.barrier();  // all ranks have read the file before another file gets its name
   }
 }
 

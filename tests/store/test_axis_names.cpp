@@ -13,7 +13,8 @@ using test::settings_for;
 
 using AxisNamesTest = test::InputFileTest;
 
-/// Makes q with extents `q`, k and v with `kv`, and dout if it has any. With GQA `kv` has fewer heads than `q`.
+/// Makes q with extents `q`, k and v with `kv`, and dout with `dout` if this list is not empty. With GQA `kv` has fewer
+/// heads than `q`.
 void make(const std::string& path, const std::vector<hsize_t>& q, const std::vector<hsize_t>& kv,
           const std::vector<hsize_t>& dout = {}) {
   add_dataset(path, "q", H5T_IEEE_F32LE, q);
@@ -27,7 +28,8 @@ hid_t text_type(std::size_t size) {
   return type;
 }
 
-/// Adds an attribute: one text, or with `extents` a list. HDF5 has two kinds of `type`: fixed and variable length.
+/// Adds an attribute: one text, or a list of texts if `extents` is not empty. HDF5 has two kinds of `type`: fixed and
+/// variable length.
 void add_text(const std::string& path, const std::string& dataset, const std::string& name, hid_t type,
               const std::vector<hsize_t>& extents, const void* data) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
@@ -70,7 +72,7 @@ void attach_scales(const std::string& path, const std::string& dataset, const st
   std::vector<hobj_ref_t> references(scales.size());
   struct List : hvl_t {};  // named, because nvcc 13.0 cannot compile vectors of unnamed structs
   std::vector<List> lists;
-  lists.reserve(scales.size() + 1);  // HDF5 writes no element from a null pointer
+  lists.reserve(scales.size() + 1);  // otherwise data() may be null, and HDF5 writes no element
   for (std::size_t i = 0; i < scales.size(); ++i) {
     H5Rcreate(&references[i], file, scales[i].c_str(), H5R_OBJECT, -1);
     lists.push_back({{1, &references[i]}});
@@ -301,7 +303,7 @@ TEST_F(AxisNamesTest, AreRefusedWhereTheyCannotBeMeant) {
 
 TEST_F(AxisNamesTest, MoreQueriesThanKeysAreNotTakenForHeads) {
   const std::string file = folder / "cross.h5";
-  test::on_root(comm, [&] { make(file, {1, 64, 8, 5}, {1, 16, 8, 5}); });  // 64 "heads" and 16 key/value "heads"
+  test::on_root(comm, [&] { make(file, {1, 64, 8, 5}, {1, 16, 8, 5}); });  // as bhsd: 64 heads, 16 key/value heads
   runfile::InputSettings settings = settings_for(file);
   settings.query_offset.kind = pattern::QueryOffset::Kind::none;
   EXPECT_EQ(tensor_file(settings, comm).order(), core::AxisOrder::bshd);

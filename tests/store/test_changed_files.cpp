@@ -45,7 +45,7 @@ class ChangedFileTest : public test::InputFileTest {
     test::on_root(comm, [&] {
       const std::vector<float> ones(12 * 2 * 4, 1.0f);
       const auto before = std::filesystem::last_write_time(path);
-      // File systems store times only to some milliseconds.
+      // Writes until the time changes, because file systems store times only to some milliseconds.
       for (int i = 0; i < 100 && std::filesystem::last_write_time(path) == before; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);

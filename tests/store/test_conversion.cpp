@@ -20,7 +20,7 @@ using test::SharedFolder;
 
 TEST(Convert, IsExactUpwardsAndRoundsToNearestDownwards) {
   std::vector<Half> halves;
-  for (unsigned bits = 0; bits < 0x7c00; ++bits) halves.push_back({std::uint16_t(bits)});  // all finite ones from 0 up
+  for (unsigned bits = 0; bits < 0x7c00; ++bits) halves.push_back({std::uint16_t(bits)});  // all finite ones >= 0
   std::vector<double> doubles(halves.size());
   convert({halves.data(), DType::float16}, {doubles.data(), DType::float64}, core::Index(halves.size()));
   for (std::size_t i = 0; i < halves.size(); ++i) ASSERT_EQ(doubles[i], double(core::to_float(halves[i])));
@@ -78,7 +78,8 @@ TEST(OutputType, PartsOfMatricesToo) {
   constexpr Index rows = 11, columns = 6;
   std::vector<double> all = test::counting<double>(rows * columns, 0.1);
   OutputFile file(output_plan({path, false}, {{"dw", DType::float32, {rows, columns}, "width q_width"}}), comm);
-  // Every rank keeps the matrix without first row and column, and writes some of its rows. Rank 0 also writes these.
+  // Every rank keeps the matrix without first row and column, and writes some of its rows. Rank 0 also writes the first
+  // row and column.
   const Rectangle kept{{1, rows}, {1, columns}};
   std::vector<double> inner;
   for (Index r = 1; r < rows; ++r) {

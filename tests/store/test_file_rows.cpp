@@ -181,11 +181,11 @@ TEST(FileRows, SparseRowsAreReadInFewBytesAndDenseOnesInFewCalls) {
   Index bytes = 0;
   EXPECT_EQ(calls_of(1, bytes), 1);
   EXPECT_EQ(bytes, 64 << 20);
-  EXPECT_LE(calls_of(3, bytes), 65);  // windows of 1 MiB
+  EXPECT_LE(calls_of(3, bytes), 65);  // reads of up to 1 MiB
   EXPECT_LE(bytes, 64 << 20);
-  EXPECT_EQ(calls_of(1024, bytes), 1024);  // 64 KiB apart: each alone
+  EXPECT_EQ(calls_of(1024, bytes), 1024);  // rows 64 KiB apart are read one by one
   EXPECT_EQ(bytes, 1024 * 64);
-  EXPECT_LE(calls_of(16, bytes), 65);  // 1 KiB apart: joined
+  EXPECT_LE(calls_of(16, bytes), 65);  // rows 1 KiB apart are read together
 }
 
 TEST(FileRows, NumbersThatAreNoneAreNamed) {

@@ -18,7 +18,7 @@ std::size_t turn_bits(unsigned flags, std::size_t, const unsigned*, std::size_t 
   return bytes;
 }
 
-/// HDF5 knows the filter while such an object exists.
+/// While a Filter exists, HDF5 knows the filter.
 class Filter {
  public:
   Filter() {

@@ -136,7 +136,7 @@ TEST_F(FingerprintTest, PlacesCount) {
   std::swap_ranges(other.begin(), other.begin() + 6 * row, other.begin() + 6 * row);
   expect_new("batch entries swapped", other);
   other = all;
-  std::swap(other[3], other[11]);  // of one lane (fingerprint.cpp)
+  std::swap(other[3], other[11]);  // both are in one lane (fingerprint.cpp)
   expect_new("numbers of a row swapped", other);
   other.assign(all.size(), 0);
   expect_new("zeros", other);

@@ -86,7 +86,7 @@ TEST(Generated, ObjectsToShapesThatCannotBe) {
 }
 
 /// Checks that find_non_finite() finds the first NaN or infinity, and takes no very large, tiny or negative number for
-/// one. Also checks largest_magnitude().
+/// NaN or infinity. Also checks largest_magnitude().
 template <class T, class Make>
 void expect_found(DType type, Make number) {
   std::vector<T> numbers(10000, number(1.0));

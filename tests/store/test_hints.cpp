@@ -108,7 +108,7 @@ TEST_F(Hints, AreRefusedForAPathThatMpiWouldMisread) {
   }
   EXPECT_NE(message.find("output.hints cannot be used with a path that has a colon in it"), std::string::npos)
       << message;
-  make({odd, false}, comm);  // without hints it is a name as any other
+  make({odd, false}, comm);  // without hints, the name may have a colon
   EXPECT_TRUE(std::filesystem::exists(odd));
 }
 

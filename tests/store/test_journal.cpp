@@ -42,9 +42,10 @@ void begin(Journal& journal) {
   lock.flush();
 }
 
-/// Two launches find the journal of a run that was killed. One begins it anew after the other has read it.
+/// Two launches find the journal of a run that was killed. One launch begins the journal anew after the other has read
+/// it.
 TEST(Journal, TheFirstLockReadsWhatAnotherLaunchHasBegunAnew) {
-  for (const int claims : {0, 40}) {  // the new journal is shorter, or longer, than the 10 claims of the old one
+  for (const int claims : {0, 40}) {  // the new journal is shorter, or longer, than the old one with its 10 claims
     const ScratchFolder folder;
     const std::string path = folder / "out.h5.journal";
     const auto write = [&](Journal& journal, const std::string& head, int count) {
@@ -174,7 +175,7 @@ TEST(Journal, WhatAKilledProcessLeftOfALineCountsForNothing) {
     EXPECT_EQ(again->head(), "{\"c\":3}");
   }
   std::string other = whole;
-  other[other.size() - 2] = '3';  // done 0 13, with the checksum of 12
+  other[other.size() - 2] = '3';  // "done 0 13" with the checksum of "done 0 12"
   put(path, other);
   EXPECT_FALSE(Journal(path).is_done({0, 13}));
 }
@@ -215,7 +216,7 @@ TEST(Journal, ADamagedOneIsLeftAlone) {
   EXPECT_EQ(content(path), damaged);
 }
 
-/// Otherwise the units that the journal recorded as finished would be computed again and again.
+/// Without this error, the units that the journal recorded as finished would be computed again and again.
 TEST(Journal, OneThatIsCutShortMeanwhileIsNoticed) {
   const ScratchFolder folder;
   Journal journal(folder / "out.h5.journal");

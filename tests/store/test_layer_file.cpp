@@ -130,7 +130,7 @@ TEST_F(PartsTest, GoOutAndComeBack) {
                      rank_of);
     file.publish({"", {}, {}});
 
-    // Every rank reads all numbers, by byte offsets and by HDF5; then only its part, into its place in a whole matrix.
+    // Every rank reads all numbers, by byte offsets and by HDF5. Then it reads only its part, into a whole matrix.
     const Rectangle whole{{0, rows}, {0, columns}};
     const auto expected = counting<float>(std::size_t(rows * columns));
     InspectedFile seen = test::inspected_file(comm, path, {"w", "b"});
@@ -151,7 +151,7 @@ TEST_F(PartsTest, GoOutAndComeBack) {
         EXPECT_EQ(inside[std::size_t(r * columns + c)], own) << r << ", " << c;
       }
     }
-    comm.barrier();  // before the next file gets this name
+    comm.barrier();  // all ranks have read the file before another file gets its name
   }
 }
 

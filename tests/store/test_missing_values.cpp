@@ -19,7 +19,8 @@ using test::add_attribute;
 const std::vector<std::string> tensors{"/q", "/k", "/v", "/dout", "/dlse"};
 const core::Shape shape{2, 7, 3, 3, 4};
 
-/// A file with all five tensors; each has the numbers first, first + 1, ...; `first` is 1 unless named.
+/// A file with all five tensors; each has the numbers first, first + 1, ...; `first` is 1 unless make() is given
+/// another number.
 class MissingValuesTest : public test::InputFileTest {
  protected:
   MissingValuesTest() { settings_.dlse = "/dlse"; }
@@ -131,7 +132,7 @@ TEST_F(MissingValuesTest, AFillValueThatDoesNotOccurIsFine) {
   EXPECT_EQ(error_of_reading("/q"), "");
 }
 
-/// In memory such rows are zeros, whatever the file has there.
+/// In memory, rows that do not exist are zeros, whatever the file has there. These zeros are no missing numbers.
 TEST_F(MissingValuesTest, RowsThatDoNotExistAreNotMissingZeros) {
   const std::vector<std::int64_t> offsets{0, 5};  // rows 5 and 6 belong to no document
   settings_.documents = "documents";

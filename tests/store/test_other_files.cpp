@@ -20,8 +20,9 @@ using test::settings_for;
 constexpr hsize_t rows = 12, heads = 2, dim = 4, all = rows * heads * dim;
 const std::vector<hsize_t> extents{1, rows, heads, dim};
 
-/// HDF5 looks up both variables when it is first called, so they are set before. It reads vds_prefix at each opening. A
-/// file below the prefixes is found there; any other is found as without prefixes.
+/// HDF5 looks up both environment variables at its first call, so this program sets them before. HDF5 reads the text
+/// vds_prefix again at each opening. A file in the folder of a prefix is found there; any other file is found as
+/// without prefixes.
 char vds_prefix[64] = "HDF5_VDS_PREFIX=${ORIGIN}/prefix";
 [[maybe_unused]] const bool has_prefixes = [] {
   setenv("HDF5_EXTFILE_PREFIX", "${ORIGIN}/prefix", 1);
@@ -50,7 +51,7 @@ class OtherFiles : public test::InputFileTest {
     add_dataset(file, name, H5T_IEEE_F32LE, extents, test::counting<float>(all, 500).data(), -1, chunk);
   }
 
-  /// Adds a dataset k whose creation list `place` has completed.
+  /// Adds a dataset k; `place` completes the list of creation properties.
   static void add_k(hid_t file, hid_t space, const std::function<void(hid_t creation)>& place) {
     const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
     place(creation);
@@ -165,7 +166,7 @@ TEST_F(OtherFiles, AreFoundWhereHdf5FindsThem) {
   expect_k("a source below a prefix", {below_prefix(other)});
   make_raw(all * 4, all * 4, "k.raw");
   expect_k("raw storage below a prefix", {below_prefix(raw)});
-  make([&](hid_t file) {  // the virtual dataset ends before block 1, whose file is there without the dataset
+  make([&](hid_t file) {  // the virtual dataset ends before block 1, whose file exists but has no k
     put_k(folder / "part_0.h5");
     add_dataset(folder / "part_1.h5", "nothing", H5T_IEEE_F32LE, {1});
     add_blocks(file, 0, extents, "part_%b.h5", "k");
@@ -176,7 +177,7 @@ TEST_F(OtherFiles, AreFoundWhereHdf5FindsThem) {
                [&] { tensor_file(settings_for(path), comm); });
 }
 
-/// HDF5 itself would read its fill value, 0.
+/// In place of missing numbers, HDF5 itself would read its fill value, 0.
 TEST_F(OtherFiles, ThatAreMissingOrCutShortAreRefused) {
   const auto expect_missing = [&](const std::string& source) {
     expect_error(
@@ -278,7 +279,7 @@ TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
   });
   const std::string message = "names " + fifo + " as a file with numbers of its datasets, which is no regular file";
   expect_error(path, message, [&] { tensor_file(settings_for(path), comm); });
-  make([&](hid_t file) {  // for the extents of an unlimited mapping HDF5 opens its source file
+  make([&](hid_t file) {  // for the extents of an unlimited mapping HDF5 opens the mapping's source file
     const hsize_t unlimited[] = {1, H5S_UNLIMITED, heads, dim}, start[] = {0, 0, 0, 0}, one[] = {1, 1, 1, 1};
     const hid_t space = H5Screate_simple(4, extents.data(), unlimited);
     H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, one, unlimited);
@@ -287,7 +288,7 @@ TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
   expect_error(path, message, [&] { tensor_file(settings_for(path), comm); });
 }
 
-/// A file may state larger sizes than it holds: they are checked before memory is allocated.
+/// A file may state larger sizes than it holds, so annulus checks the sizes before it allocates memory.
 TEST_F(OtherFiles, ClaimsAreNoReasonToTakeMemory) {
   make([&](hid_t) { put_k(path); });
   test::on_root(comm, [&] {

@@ -15,7 +15,8 @@ using test::common_error;
 using test::FileSizeLimit;
 using test::SharedFolder;
 
-/// The file size is limited on all ranks or on the last one: every rank gets the error of the write; no file is left.
+/// Limits the file size on all ranks or on the last rank. Expects that every rank gets the error of the write, and that
+/// no file is left.
 void expect_failed_write(bool everywhere, rlim_t bytes) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);

@@ -277,7 +277,7 @@ void begin_and_vanish(const std::string& path) {
   if (child == 0) {
     const comm::Communicator alone;
     const OutputFile file(output_plan({path, true}, small_specs), alone);
-    _exit(0);  // destructors do not run: part file and journal stay
+    _exit(0);  // destructors do not run, so part file and journal stay
   }
   int status = 0;
   waitpid(child, &status, 0);

@@ -125,7 +125,7 @@ TEST_F(ResultLayout, RunAndProvenance) {
   EXPECT_EQ(text_attribute(path, "/provenance", "empty"), "");
 }
 
-/// What HDF5's tool h5dump prints of an object: among others the dimension scales of its axes.
+/// What HDF5's tool h5dump prints of an object, for example the dimension scales of the object's axes.
 std::string scales_of(const std::string& path, const std::string& object) {
   return output_of("h5dump -A -d '" + object + "' '" + path + "'");
 }
@@ -223,7 +223,7 @@ TEST_F(ResultLayout, SameInputSameBytes) {
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   make_result(path, comm, {});
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5 could store the second of creation
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // over 1 s, because HDF5 could store times
   make_result(folder / "again.h5", comm, {});
   EXPECT_EQ(content(path), content(folder / "again.h5"));
   EXPECT_LT(content(path).size(), 16384u);  // reserved but unused space is given back

@@ -112,7 +112,7 @@ void expect_right(const comm::Communicator& comm, const std::string& path, const
       EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin())) << name;
     }
   }
-  comm.barrier();  // before the next file gets this name
+  comm.barrier();  // all ranks have read the file before another file gets its name
 }
 
 TEST(SharedBlocks, EveryNumberArrivesAndEveryBlockHasOneWriter) {

@@ -43,7 +43,7 @@ void add_chunked(const std::string& path, const char* name, hsize_t written, uns
   H5Fclose(file);
 }
 
-/// Rows [begin, begin + rows of the source) of a virtual dataset, and the source: a dataset of the same file.
+/// Rows [begin, begin + rows) of a virtual dataset, and their source, a dataset of the same file.
 struct Part {
   hsize_t begin, rows;
   const char* source;
@@ -101,8 +101,8 @@ class Unwritten : public test::InputFileTest {
     settings.v = name;
     return settings;
   }
-  /// What the process prints if the input is looked at twice. The warning that it expects on rank 0 is "...: dataset
-  /// SAYS: HDF5 reads them as 0", or none if `says` is empty.
+  /// Looks at the input twice. Expects that rank 0 prints one warning, "...: dataset SAYS: HDF5 reads them as 0", or
+  /// none if `says` is empty.
   void expect_warning(const std::string& name, const std::string& says) const {
     testing::internal::CaptureStderr();
     for (int time = 0; time < 2; ++time) tensor_file(with_v(name), comm);
@@ -133,7 +133,7 @@ TEST_F(Unwritten, WhatIsReadAsAnotherNumberIsRefused) {
   runfile::InputSettings padded = with_v("filled");  // chunks of rows that do not exist may be missing
   padded.lengths = "lengths";
   EXPECT_NO_THROW(tensor_file(padded, comm));
-  padded.sink = "sink";  // has no rows
+  padded.sink = "sink";  // has no rows, so no chunk may be missing
   expect_error(path, "dataset sink lacks 1 of its 2 chunks (never written): HDF5 reads them as its fill value, -999;",
                [&] { tensor_file(padded, comm); });
   EXPECT_NO_THROW(tensor_file(with_v("part_filled"), comm)) << "a dataset may not map what its source lacks";

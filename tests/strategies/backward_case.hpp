@@ -1,5 +1,5 @@
-// Runs the backward pass of a case with a strategy on all ranks and compares it with the float64 definition. Each rank
-// checks its own rows of dq, dk and dv, and the cost that the strategy predicted.
+// Runs the backward pass of a case with a strategy on all ranks, and compares gradients with the float64 definition.
+// Each rank checks its own rows of dq, dk and dv, and the cost that the strategy predicted.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace annulus::strategies {
 
-/// Results by the definition, computed once for all strategies.
+/// A case's inputs and its results by the definition, computed once for all strategies.
 struct Truth {
   explicit Truth(const Case& one)
       : numbers(one.numbers()),

@@ -1,5 +1,5 @@
-// Runs a case with a strategy on all ranks and compares it with the float64 definition. Each rank checks its own rows
-// of out and lse, and the cost that the strategy predicted.
+// Runs a case with a strategy on all ranks, and compares results with the float64 definition. Each rank checks its own
+// rows of out and lse, and the cost that the strategy predicted.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace annulus::strategies {
 
 using test::AttentionCase;
 
-/// A problem for strategies; numbers() gives the same problem, with inputs, to the float64 reference.
+/// A problem for strategies; numbers() returns the same problem with inputs, for the float64 reference.
 struct Case {
   std::string name;
   Problem problem;
@@ -35,7 +35,7 @@ struct Case {
     if (problem.rule.coordinates) pattern.coordinates = problem.rule.coordinates->numbers();
     return {problem.shape, pattern, problem.type, seed, 1};
   }
-  /// Sink logits below, among and above the scores, and -infinity (no sink).
+  /// A head's sink logit: below, among or above the scores, or -infinity (no sink).
   static double sink_of(Index head) {
     return std::array{0.5, 3.25, -std::numeric_limits<double>::infinity(), -6.0, 25.0}[std::size_t(head % 5)];
   }
@@ -66,7 +66,7 @@ inline std::vector<double> with_gaps(std::vector<double> whole, const Problem& p
   return whole;
 }
 
-/// Rows of K and V, joined to the layout of Tensors::kv.
+/// Joins rows of K and V to the layout of Tensors::kv.
 inline std::vector<std::byte> kv_of(const Problem& problem, const std::vector<std::byte>& k,
                                     const std::vector<std::byte>& v) {
   std::vector<std::byte> all;
@@ -103,7 +103,7 @@ inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem
   return tensors;
 }
 
-/// Measures a pass from construction on; compares its memory, bytes and kept triples with the prediction.
+/// Construct this before a pass. expect() compares the pass's memory, bytes and kept triples with the prediction.
 class Spending {
  public:
   Spending() {

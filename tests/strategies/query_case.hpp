@@ -1,4 +1,4 @@
-// Problems with fewer or more queries than keys: the results by the definition, and the passes of one strategy.
+// Problems whose queries may be other rows than the keys: results by the definition, and the passes of one strategy.
 #pragma once
 
 #include <optional>
@@ -173,14 +173,15 @@ class QueryRun {
     }
     if (!problem_.statistics.any()) return;
     const double told = std::max(core::forward_tolerance(problem_.precision), core::forward_tolerance(lse_type));
-    expect(told_.entropy, lse_type, own(truth_.entropy), 10 * told, "entropy");  // a difference of larger numbers
+    // Entropy is a difference of larger numbers, so it is less exact.
+    expect(told_.entropy, lse_type, own(truth_.entropy), 10 * told, "entropy");
     expect(told_.received, core::DType::float64,
            test::take_rows(truth_.received, s.batch, s.sequence, keys_.intervals()), told, "received");
     check_lists(told);
   }
 
-  /// Checks that out, lse, gradients, received and top rows of this rank have the same bytes as the same rows in
-  /// `whole`, a run that has all rows.
+  /// Checks that all results of this rank, statistics included, have the same bytes as the same rows in `whole`, a run
+  /// that has all rows.
   void expect_bits_of(const QueryRun& whole) const {
     SCOPED_TRACE(name_);
     const Index batch = problem_.shape.batch;
@@ -239,8 +240,8 @@ class QueryRun {
     }
     return taken;
   }
-  /// own(): this rank's queries of a (B, Sq, ...) tensor. own_keys() and keys(): this rank's keys of
-  /// one, or of two, (B, S, ...) tensors.
+  /// own(): this rank's queries of a (B, Sq, ...) tensor. own_keys(): this rank's keys of a (B, S, ...) tensor. keys():
+  /// those of two such tensors, one after the other.
   std::vector<double> own(const std::vector<double>& whole) const {
     return test::take_rows(whole, problem_.shape.batch, truth_.count, queries_);
   }
@@ -327,7 +328,8 @@ inline std::vector<QueryCase> awkward_queries() {
   };
 }
 
-/// Semantics, causal or not, documents, grouped heads, windows, sinks; queries at both ends of the keys and in between.
+/// Cases of all semantics, causal or not, with documents, grouped heads, sliding windows and sinks. Their queries are
+/// at either end of the keys or in between.
 inline std::vector<QueryCase> pattern_queries() {
   using pattern::Window;
   const Index all = pattern::whole_document;

@@ -54,7 +54,8 @@ struct Stored {
                bool gradients) const {
     Problem problem = this->problem;
     problem.gradients = gradients;
-    if (problem.granule == 1) problem.statistics = {true, gradients, gradients ? 3 : 0};  // impossible with granules
+    // There are no statistics with granules.
+    if (problem.granule == 1) problem.statistics = {true, gradients, gradients ? 3 : 0};
     const core::Shape& s = problem.shape;
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     Tensors tensors;

@@ -10,7 +10,7 @@ namespace annulus::strategies {
 constexpr std::uint64_t seed = 20261121;
 
 /// Calls check(strategy, case, comm) for every case, every strategy and every partition, also the partition that a
-/// strategy chooses if none is named. If one_in > 1, only for one in `one_in` of these calls, drawn with a seed.
+/// strategy chooses if none is named. If one_in > 1, it makes only one in `one_in` of these calls, drawn with a seed.
 template <class Check>
 void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& check) {
   const comm::Communicator comm(MPI_COMM_WORLD);
@@ -21,7 +21,7 @@ void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& chec
     const bool is_packed = one.problem.documents.size() > 2;
     for (const Strategy* strategy : available()) {
       for (const auto partition : kinds) {
-        if (partition == pattern::PartitionKind::documents && !is_packed) continue;  // zigzag or contiguous
+        if (partition == pattern::PartitionKind::documents && !is_packed) continue;  // is zigzag or contiguous
         if (random() % std::uint64_t(one_in) != 0) continue;
         Case cut = one;
         cut.problem.partition = partition;
@@ -33,7 +33,8 @@ void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& chec
   }
 }
 
-/// Semantics x causal x grouped heads x documents. Causal torchscale equals longnet, so it is only here with Hkv = 2.
+/// All semantics, causal or not, with grouped heads and documents. Causal torchscale equals longnet, so it is here only
+/// with Hkv = 2.
 inline std::vector<Case> semantics_cases() {
   std::vector<Case> cases;
   for (const auto& semantics : pattern::semantics_table) {
@@ -53,7 +54,8 @@ inline std::vector<Case> semantics_cases() {
   return cases;
 }
 
-/// Windows: causal and not, dilated, with first rows, longer than a rank's rows or a document, mixed with segments.
+/// Cases with sliding windows: causal or not, dilated, with first rows, longer than a rank's rows or than a document,
+/// mixed with segments.
 inline std::vector<Case> window_cases() {
   using pattern::Semantics, pattern::Window;
   const Index all = pattern::whole_document;
@@ -114,7 +116,7 @@ inline std::vector<Case> storage_cases() {
     products.problem.precision = products.problem.type == core::DType::bfloat16  ? core::Precision::bfloat16
                                  : products.problem.type == core::DType::float16 ? core::Precision::three_bfloat16
                                                                                  : core::Precision::six_bfloat16;
-    // Without matrix units, products of numbers in parts take long.
+    // Only causal cases, because without matrix units, products of numbers in parts take long.
     if (core::is_split(products.problem.precision) && !products.problem.pattern.causal) continue;
     products.name += fmt::format(", products of {}", core::name_of(products.problem.precision));
     if (kernels::why_no_products(products.problem.backend, products.problem.precision).empty())
@@ -175,7 +177,7 @@ inline std::vector<Case> with_sinks(std::vector<Case> cases, std::size_t one_in)
 }
 
 /// Score rule `number` modulo 5: 0 a cap, 1 ALiBi by rows, 2 ALiBi in the plane with exempt rows, 3 ALiBi in the plane
-/// with a slope of 0, 4 a cap and ALiBi by rows with exempt rows and a slope of 0. torchscale always gets a cap.
+/// with a slope of 0, 4 a cap and ALiBi by rows with exempt rows and a slope of 0. torchscale always gets rule 0.
 inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem) {
   kernels::ScoreRule rule;
   const std::size_t kind = problem.pattern.semantics == pattern::Semantics::torchscale ? 0 : number % 5;
@@ -186,7 +188,7 @@ inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem
   if (kind % 2 == 0) rule.exempt = 3;
   std::vector<double> places;
   for (Index row = 0; row < problem.shape.sequence; ++row) {
-    const Index place = row % 5 == 2 ? row - 1 : row;  // some rows have the same coordinates
+    const Index place = row % 5 == 2 ? row - 1 : row;  // some rows are where the row before them is
     places.insert(places.end(), {double(place % 6) * 1.25 - 100, double(place - place % 6) / 18});
   }
   if (kind == 2 || kind == 3) rule.coordinates = std::make_shared<kernels::Coordinates>(places);
@@ -223,7 +225,8 @@ inline std::vector<Case> random_cases() {
 }
 
 /// Every one_in-th case, with values whose head size is, in turn, smaller and larger than that of keys. Cases whose
-/// back end takes no such values are left out; test_problem_checks.cpp tests that they are refused.
+/// back end takes no such values are left out; test_problem_checks.cpp tests that the back end refuses
+/// them.
 inline std::vector<Case> with_values(const std::vector<Case>& cases, std::size_t one_in) {
   std::vector<Case> some;
   for (std::size_t i = 0; i < cases.size(); i += one_in) {

@@ -1,6 +1,6 @@
-// Attention problems whose numbers are functions of the global index: the same on every rank and machine. They are
-// rounded to the storage type first, so that reference and kernel see the same numbers. A misplaced row is noticed,
-// because its numbers are wrong.
+// Attention problems whose numbers are functions of the global index, and so the same on every rank and machine. The
+// numbers are rounded to the storage type first, so that reference and kernel see the same numbers. A misplaced row is
+// noticed, because its numbers are wrong.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// A test program that links this file sends all rows with NCCL: a fake one (fake_nccl.hpp).
+// A test program that links this file sends all rows with a fake NCCL (fake_nccl.hpp).
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -1,5 +1,5 @@
 // A device on the host whose queues run late: operations wait, and then run in a random order that their dependences
-// allow; a seed decides it. If the program forgets a dependence, numbers are wrong.
+// allow. A seed decides the order. If the program forgets a dependence, numbers are wrong with some seeds.
 #pragma once
 
 #include <cstring>
@@ -34,7 +34,7 @@ class FakeDevice {
     auto& queue = *static_cast<Queue*>(stream);
     queue.device.queues_[queue.own].add(std::move(work));
   }
-  /// Runs one operation that may run now; returns false if there is none left.
+  /// Runs one operation that may run now; returns false if no operation may run.
   bool step() {
     std::vector<std::size_t> can;
     for (std::size_t q = 0; q < queues_.size(); ++q) {
@@ -48,7 +48,7 @@ class FakeDevice {
     while (step()) {
     }
   }
-  /// Runs the copies that may run, until there is none left.
+  /// Runs copies until no copy may run.
   void finish_copies() {
     for (bool is_any = true; is_any;) {
       is_any = false;
@@ -77,7 +77,7 @@ class FakeDevice {
   }
   struct Operation {
     std::function<bool()> run;      // returns true when it is done
-    std::vector<core::When> after;  // it waits for these
+    std::vector<core::When> after;  // the operation waits for these
   };
   struct Line {  // runs its operations one after another
     void add(std::function<bool()> run) { all.push_back({std::move(run), std::exchange(waits, {})}); }
@@ -122,7 +122,7 @@ class FakeDevice {
     }
     void kernels_wait_for(const core::When& moment) override {
       if (!device.real_kernels_) return device.queues_[kernels].waits.push_back(moment);
-      while (!device.is_past(moment, 1)) device.step();  // the copy is done; its source may not be compared yet
+      while (!device.is_past(moment, 1)) device.step();  // 1: the copy is done, its comparison perhaps not
     }
     void copy(const core::Lines& from, const core::Lines& to) override {
       ++device.copies;

@@ -68,7 +68,7 @@ class FakeNccl {
   struct Comm {
     int tag;
     std::vector<int> world_ranks;
-    int busy = 0;  // number of queries until it is no longer busy
+    int busy = 0;  // number of calls of look() until it is no longer busy
     std::function<void()> then;
   };
   struct Operation {
@@ -152,7 +152,7 @@ class FakeNccl {
   MPI_Comm world_ = MPI_COMM_NULL;
   std::vector<std::unique_ptr<Comm>> comms_;
   int next_tag_ = 0, group_depth_ = 0;
-  Comm* comm_ = nullptr;  // of the group that is being made
+  Comm* comm_ = nullptr;  // the communicator of the group that is being made
   void* stream_ = nullptr;
   std::vector<Operation> operations_;
 };

@@ -32,7 +32,7 @@ class RankPrinter : public testing::EmptyTestEventListener {
   std::string test_ = "set-up";
 };
 
-// A failed ASSERT_* or an exception ends the test on this rank only. Other ranks would wait for it in their next
+// A failed ASSERT_* or an exception ends the test on this rank only. Other ranks would wait for this rank in their next
 // collective until the time limit. So this listener ends the launch, unless there is a single rank only.
 class AbortOnFatalFailure : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& part) override {
@@ -72,8 +72,8 @@ std::unique_ptr<annulus::comm::Runtime> start_mpi_and_kokkos(int& argc, char**& 
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__)
-// MPI unloads plug-ins also during tests, and then their leaks would look like our own. So plug-ins stay loaded: their
-// leaks then have the names that lsan.supp lists.
+// MPI unloads plug-ins also during tests, and then their leaks would look like our own. So this function keeps plug-ins
+// loaded, and their leaks have the names that lsan.supp lists.
 extern "C" int dlclose(void*) { return 0; }
 #endif
 

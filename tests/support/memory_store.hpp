@@ -20,7 +20,7 @@ class MemoryStore final : public core::RowSource, public core::RowSink {
   struct Tensor {
     Index heads = 1, head_bytes = 0;
     std::vector<std::byte> bytes;
-    std::vector<int> written;  ///< how often, for each (batch, row, head)
+    std::vector<int> written;  ///< how often each (batch, row, head) was written
   };
 
   MemoryStore(Index batch, Index rows) : batch_(batch), rows_(rows) {}

@@ -18,7 +18,7 @@ struct RandomLayout {
   pattern::Layout layout;
 };
 
-/// longnet semantics over one document of n rows, as many key/value heads as heads.
+/// A layout with longnet semantics over one document of n rows, and with as many key/value heads as heads.
 inline pattern::Layout longnet_layout(const std::vector<pattern::Pair>& pairs, bool causal, Index n, Index heads) {
   pattern::Layout layout;
   layout.pattern.pairs = pairs;
@@ -54,7 +54,8 @@ inline pattern::Pattern without_displacement(pattern::Pattern pattern) {
   return pattern;
 }
 
-/// A random window: on each side 0 to n + 3 rows, which may be more than there are; with r = 1 often also first rows.
+/// A random window: on each side 0 to n + 3 rows, which may be more than there are. With dilation 1 the window often
+/// also has first rows.
 inline pattern::Window draw_window(std::mt19937_64& random, Index n, Index dilation) {
   const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
   const auto limit = [&] { return draw(0, 3) == 0 ? draw(0, n + 3) : draw(0, n / (2 * dilation) + 1); };

@@ -41,7 +41,7 @@ inline ReferenceResult reference_forward(const core::Shape& shape, const Referen
   return result;
 }
 
-/// dq (B, S, H, D), dk (B, S, Hkv, D), dv (B, S, Hkv, Dv); dsink (H), zeros if the pattern has no sinks.
+/// dq (B, S, H, D), dk (B, S, Hkv, D), dv (B, S, Hkv, Dv); dsink (H), zeros if the pattern has no sink logits.
 struct ReferenceGradients {
   std::vector<double> dq;
   std::vector<double> dk;
@@ -68,8 +68,8 @@ inline void add(std::vector<double>& to, Index first, double factor, Vector x) {
 /// Gradients of sum(dout * out) + sum(dlse * lse) in the arithmetic of reference_forward(), O(B H S^2 D) work. dout is
 /// (B, S, H, Dv), dlse is (B, S, H) or empty, which means zeros. A row that sees no key gives and gets zeros, whatever
 /// its dout and dlse are.
-/// The formulas, for one pair of rows after another; out = g sum_p P v_p, where g is 1 / number of pairs with
-/// group_scale, and otherwise 1:
+/// The formulas, for one query row x and key row p after another; out = g sum_p P v_p, where g is 1, or with
+/// group_scale 1 / the number of pairs (segment, dilation):
 ///   delta = dout.out - dlse       dS = P (g dout.v - delta), times 1 - tanh^2 where scores have a cap
 ///   dq = scale sum_p dS k         dk = scale sum_x dS q         dv = g sum_x P dout
 /// A sink is a key of value 0, and its score is its parameter: dsink = sum_x dS = -sum_x P delta.

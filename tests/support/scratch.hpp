@@ -7,14 +7,15 @@
 
 namespace annulus::test {
 
-/// Makes an empty folder in the system's temporary folder; the destructor removes it with its contents. For one rank.
+/// Makes an empty folder for one rank in the system's temporary folder. The destructor removes the folder with its
+/// contents.
 class ScratchFolder {
  public:
   ScratchFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "annulus-test-XXXXXX").string();
     path_ = mkdtemp(name.data());
   }
-  /// Uses a folder that exists; for ranks that share the folder of rank 0.
+  /// Uses a folder that exists. Other ranks call this constructor to share the folder of rank 0.
   explicit ScratchFolder(std::string path) : path_(std::move(path)), owner_(false) {}
   ~ScratchFolder() {
     if (owner_) std::filesystem::remove_all(path_);

@@ -11,7 +11,7 @@
 
 namespace annulus::test {
 
-/// One counter for each rank, 0 at first. All ranks must make and destroy it together.
+/// One counter for each rank, 0 at first. All ranks must make and destroy this object together.
 class SharedCounters {
  public:
   explicit SharedCounters(const comm::Communicator& comm) {

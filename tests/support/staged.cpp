@@ -1,5 +1,5 @@
 // A test program that links this file stages all of its messages, with copies that happen late. So its tests also show
-// that rows in device memory travel correctly, and that nothing changes the source of a copy before it happens.
+// that rows in device memory travel correctly, and that nothing changes the source of a copy before the copy happens.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

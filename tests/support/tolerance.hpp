@@ -40,7 +40,7 @@ inline double largest_difference(std::span<const double> a, std::span<const doub
 
 /// Whether both ranges have the same length, and error_of() is at most `tolerance`. The message has the error, the
 /// limit, and the number with the largest error. Use: EXPECT_TRUE(close_to(actual, reference,
-/// core::forward_tolerance(type))). Two empty ranges are close: a rank without rows has no numbers.
+/// core::forward_tolerance(type))). Two empty ranges are close, because a rank without rows has no numbers.
 inline testing::AssertionResult close_to(std::span<const double> actual, std::span<const double> reference,
                                          double tolerance) {
   if (actual.size() != reference.size()) {

@@ -10,8 +10,8 @@ class NotInTime(AssertionError):
 
 
 def until(seconds, holds, what):
-    """Waits until holds() is true and returns its value. If that takes too long, NotInTime says what was waited for.
-    `seconds` is what it may take on a quiet machine; PATIENT times that are allowed."""
+    """Waits until holds() is true and returns its value. If this takes more than PATIENT * seconds, raises NotInTime
+    with `what`: a text, or a function that returns a text. `seconds` is a limit for quiet machines."""
     seconds *= PATIENT
     end = time.monotonic() + seconds
     while True:

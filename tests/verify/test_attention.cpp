@@ -1,5 +1,5 @@
-// `verify` finds errors of every kind that are planted into a right result: in their dataset, where they are, and in no
-// other dataset.
+// Errors of every kind are planted into a right result. `verify` finds each error in its dataset and at its index, and
+// finds no other dataset wrong.
 #include <gtest/gtest.h>
 
 #include "annulus/core/tolerance.hpp"
@@ -39,7 +39,7 @@ class VerifyAttention : public testing::TestWithParam<bool> {
     ASSERT_NE(made.at(name).values, right_.at(name).values) << "nothing was planted";
     EXPECT_EQ(wrong_of(name, verify(made)), std::vector<std::string>{name});
   }
-  /// verify judges lists by their weights: if top_weights is wrong, top_rows may be found wrong, too.
+  /// verify judges lists by their weights. So if top_weights is wrong, it may find top_rows wrong, too.
   static std::vector<std::string> wrong_of(const std::string& name, const Findings& findings) {
     std::vector<std::string> names = wrong(findings);
     if (name == "top_weights") std::erase(names, "top_rows");
@@ -93,7 +93,8 @@ TEST_P(VerifyAttention, AllowsTheToleranceOfProducts) {
   expect(core::Precision::three_bfloat16, core::DType::float16, 3e-3, 3e-3);
 }
 
-/// A result of q, k and v that were rounded to float16. TF32 has as many bits, so products of tf32 may be as wrong.
+/// A result of q, k and v that were rounded to float16. TF32 has as many bits of mantissa as float16, so products of
+/// tf32 may be as wrong.
 TEST_P(VerifyAttention, AllowsWhatRoundingChangesInLargeScores) {
   strategies::Problem exact = problem(GetParam());
   exact.scale = 60;

@@ -1,4 +1,4 @@
-// Results of small attention problems by the definition, in memory: what `verify` finds right until a test spoils them.
+// Results of small attention problems by the definition, in memory. `verify` finds them right until a test spoils them.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class VerifyCase {
   explicit VerifyCase(strategies::Problem problem, std::uint64_t seed = 1, bool has_dlse = true)
       : problem_(std::move(problem)) {
     settings_.generate = runfile::GenerateSettings{problem_.shape, problem_.type, seed};
-    if (has_dlse) settings_.dlse = "dlse";  // any name: it is made, too
+    if (has_dlse) settings_.dlse = "dlse";  // any name, because dlse is generated, too
     input_.emplace(problem_, settings_, std::nullopt);
   }
 

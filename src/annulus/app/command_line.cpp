@@ -156,7 +156,7 @@ void define(CLI::App& app, const Verb& verb) {
         std::for_each(words.begin(), words.end(), take);
       };
       made = sub.add_option_function<std::vector<std::string>>(option.name, each, option.help);
-      made->allow_extra_args(false);  // takes one value each time that the option is given
+      made->allow_extra_args(false);  // the option takes one value each time that it is given
     } else {
       made = sub.add_option_function<std::string>(option.name, take, option.help);
     }
@@ -169,13 +169,13 @@ void define(CLI::App& app, const Verb& verb) {
   }
 }
 
-/// Returns what is wrong with the words; empty if no mistake is found. CLI11 would only say "unexpected".
+/// Returns what is wrong with the words; empty if no mistake is found. The parser, CLI11, would only say "unexpected".
 std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::string>& words) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs) names.push_back(verb.name);
   if (words.empty()) return fmt::format("the verb is missing, expected one of {}", fmt::join(names, ", "));
   const std::string& first = words[0];
-  if (first.starts_with('-')) {  // before a verb there may be only --version, or --help, which is always known
+  if (first.starts_with('-')) {  // before a verb there may be only --version or --help
     bool version = false;
     return complaint_of_words("", {flag("--version", version, "")}, {first});
   }

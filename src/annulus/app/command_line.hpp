@@ -10,7 +10,7 @@
 namespace annulus::app {
 
 struct CommandLine {
-  std::optional<Verb> verb;  ///< empty: no verb is to run (help, an error); the program ends with `status`
+  std::optional<Verb> verb;  ///< empty after help or an error: no verb runs, and the program ends with `status`
   int status = 0;
   std::string text;  ///< the complete command line, "annulus run my.yaml"
 };
@@ -20,7 +20,7 @@ struct CommandLine {
 CommandLine parse_command_line(int argc, char** argv, bool prints);
 
 // The next function explains mistakes that a parser of options would only call "unexpected": a list that the shell cut
-// at a space, a misspelt option, or a number of ranks, which only the launcher can take.
+// at a space, a misspelt option, or an option for the number of ranks, which only the launcher has.
 
 /// Returns what is wrong with the words after a verb, and what to write instead. Returns "" if the parser can continue;
 /// the parser then checks values and finds missing options. `verb` is empty for words before any verb.

@@ -53,13 +53,13 @@ Launch read_launch(const Lookup& variable) {
   if (const auto found = found_in(variable, "Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")) {
     launch.of_mpi.push_back(*found);
   }
-  // If MPICH's mpiexec talks to processes by a port, it does not set PMI_SIZE. It sets only the number of processes on
-  // this node.
+  // If MPICH's mpiexec talks to processes by a port, it does not set PMI_SIZE. Then only the number of processes on
+  // this node is known.
   auto pmi = found_in(variable, "mpiexec of MPICH or a relative", "PMI_SIZE", "PMI_RANK");
   if (!pmi) pmi = found_in(variable, "mpiexec of MPICH or a relative", "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
-  // srun --mpi=pmi2 sets PMI variables, too: equal numbers mean that srun has set them.
+  // srun --mpi=pmi2 sets PMI variables, too. If both numbers of processes are equal, srun has set these variables.
   if (pmi && !(launch.of_slurm && launch.of_slurm->processes == pmi->processes)) launch.of_mpi.push_back(*pmi);
-  // Every other launcher sets variables of PMI or PMIx.
+  // Any other launcher is known by the variables of PMI or PMIx that it sets.
   launch.alone = launch.of_mpi.empty() && !launch.of_slurm && !pmi && variable("PMIX_RANK") == nullptr;
   launch.allocated = number_in(variable, "SLURM_NTASKS", 1).value_or(1);
   return launch;
@@ -91,7 +91,7 @@ int check_launch(const Launch& launch, const Verb& verb, const comm::Communicato
                    describe(*wrong, comm.size(), comm::mpi_library()).c_str());
     }
     if (only_shows) return 0;
-    // The launcher kills all processes when the first one fails, so the others give process 0 two seconds to print.
+    // The launcher kills all processes when one of them fails, so the others give process 0 two seconds to print.
     if (!prints) std::this_thread::sleep_for(std::chrono::seconds(2));
     return int(core::ErrorKind::usage);
   }

@@ -1,5 +1,5 @@
 // Finds out what started this process. If the launcher belongs to another MPI library than the program, each of the P
-// processes that it starts is a job of one rank: each would compute and write everything.
+// processes that it starts is a job of one rank, and would compute and write everything.
 #pragma once
 
 #include <cstdlib>
@@ -21,7 +21,7 @@ struct FoundLauncher {
 };
 
 struct Launch {
-  std::vector<FoundLauncher> of_mpi;  ///< mpirun or mpiexec; if there is any, `of_slurm` does not count
+  std::vector<FoundLauncher> of_mpi;  ///< mpirun or mpiexec; if one is found, `of_slurm` does not count
   std::optional<FoundLauncher> of_slurm;
   bool alone = true;          ///< no launcher started this process, so it is the only rank
   core::Index allocated = 1;  ///< number of tasks of the Slurm job or, inside a step, of the step
@@ -31,11 +31,11 @@ struct Launch {
 /// starts, because MPI libraries add variables of their own.
 Launch read_launch(const std::function<const char*(const char*)>& variable = std::getenv);
 
-/// The launcher that started more processes than the `ranks` that MPI sees; empty if there is none. An mpirun inside an
-/// srun step starts processes of its own, so the number of its processes decides, not srun's number of tasks.
+/// Returns the launcher that started more processes than the `ranks` that MPI sees; empty if there is none. If mpirun
+/// runs inside an srun step, mpirun's number of processes decides, not srun's number of tasks.
 std::optional<FoundLauncher> wrong_launcher(const Launch& launch, int ranks);
 
-/// True if one process runs without a launcher in a Slurm job of several tasks: the batch script lacks srun.
+/// True if one process runs without a launcher in a Slurm job of several tasks. The batch script then lacks srun.
 bool forgot_launcher(const Launch& launch, int ranks);
 
 /// The value of srun's --mpi= for this MPI library: "pmix" or "pmi2"; "": unknown, or srun's default is right (Cray).

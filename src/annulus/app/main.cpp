@@ -42,7 +42,7 @@ int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
   } catch (const comm::AgreedError& error) {  // all ranks throw it
     if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());
     return int(error.kind());
-  } catch (const std::exception& error) {  // perhaps only this rank throws: other ranks must not wait
+  } catch (const std::exception& error) {  // perhaps only this rank throws, and others would wait for it
     const auto* known = dynamic_cast<const core::Error*>(&error);
     const int status = known != nullptr ? int(known->kind()) : int(core::ErrorKind::failure);
     const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
@@ -62,8 +62,8 @@ runfile::Parsed<double> first_stall_timeout() {
 
 /// Answers a command line that needs no ranks: prints help, the version, or what is wrong with the words, and returns
 /// the exit status. Empty if the line has a verb to run, or options for Kokkos, which only Kokkos can read. MPI need
-/// not start for these answers, so they work on login nodes where MPI_Init fails. Call it only without a launcher:
-/// otherwise every process would print.
+/// not start for these answers, so they work on login nodes where MPI_Init fails. Call this function only if no
+/// launcher started the process, because every process of a launcher would print.
 std::optional<int> answer_without_mpi(int argc, char** argv) {
   const auto is_for_kokkos = [](std::string_view word) { return word.starts_with("--kokkos-"); };
   if (std::any_of(argv + 1, argv + argc, is_for_kokkos)) return {};
@@ -124,8 +124,8 @@ int finish_printing(int status) {
 
 int main(int argc, char** argv) {
   annulus::app::keep_closed_streams_closed();
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file-size limit fails with a message, without killing the job
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away (2>&1 | head) does not end hours of work
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file-size limit must fail with a message, not kill the job
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that ends early (2>&1 | head) must not end hours of work
   const annulus::app::Launch launch = annulus::app::read_launch();              // before MPI adds environment variables
   annulus::app::end_on_signals_from_the_start(/*has_launcher=*/!launch.alone);  // because MPI may take long to start
   const auto timeout = annulus::app::first_stall_timeout().number;  // main() above refuses an invalid number
@@ -138,7 +138,8 @@ int main(int argc, char** argv) {
     const std::optional<int> status = annulus::app::answer_without_mpi(argc, argv);
     if (status) return annulus::app::finish_printing(*status);
   }
-  // The child that sends to itself must use the MPI components of its parent, so its Runtime must not exclude any.
+  // With alone = true, Runtime leaves out MPI's network components. The child that sends to itself must not leave them
+  // out, because it tests the components that its parent uses.
   const annulus::comm::Runtime runtime(argc, argv, launch.alone && !sends_to_self);
   annulus::app::buffer_standard_output();
   if (sends_to_self) return annulus::comm::send_device_memory_to_self();

@@ -21,9 +21,9 @@
 namespace annulus::app {
 namespace {
 
-/// True for environment variables from which MPI sees that the process is a rank of a launcher's job. Without them the
-/// process is a job of one rank. The user's own settings are kept: OMPI_ALLOW_..., and OMPI_MCA_... except for the
-/// names with which mpirun marks a rank (ess, orte, pmix).
+/// True for environment variables from which MPI sees that a process is a rank of a launcher's job. A process without
+/// these variables is a job of one rank. False for settings of the user: OMPI_ALLOW_..., and OMPI_MCA_... except for
+/// the names with which mpirun marks a rank (ess, orte, pmix).
 bool makes_a_rank(std::string_view variable) {
   constexpr std::array<std::string_view, 13> prefixes{
       "OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "OMPI_FILE_",
@@ -56,7 +56,7 @@ std::string run_self_alone(const char* word, double patience_seconds) {
   int status = 0;
   const double end = core::wall_seconds() + patience_seconds;
   for (pid_t ended = 0; (ended = waitpid(child, &status, WNOHANG)) != child;) {
-    // If this process was started with SIGCHLD ignored, the kernel keeps no status of the child.
+    // waitpid() fails if this process was started with SIGCHLD ignored, because the kernel then keeps no status.
     if (ended < 0) return fmt::format("could not be waited for: {}", std::strerror(errno));
     if (core::wall_seconds() > end) {
       kill(child, SIGKILL);

@@ -45,7 +45,7 @@ Line stop_line;  // set by watch_for_stop()
 extern "C" void note_request(int signal) {
   requested = 1;
   if (signal == SIGTERM) comm::shorten_stall_timeout(stall_seconds);
-  // Only the first request that has a limit sets the alarm: the limit counts from this request, whatever follows.
+  // Only the first request that has a limit sets the alarm. Later requests do not prolong the time.
   if (patience == 0 || is_limited != 0 || (signal == SIGUSR1 && only_after_term)) return;
   is_limited = 1;
   alarm(patience);
@@ -53,8 +53,8 @@ extern "C" void note_request(int signal) {
 
 bool alone = true;  // true if the job has one rank
 
-/// Removes this rank's unfinished files. Then waits half a second while other ranks remove their files, because Open
-/// MPI 4's mpirun kills the other ranks at once when one rank ends after TERM. (It should wait for one second first.)
+/// Removes this rank's unfinished files. Then waits half a second while other ranks remove their files: when one rank
+/// ends after TERM, mpirun of Open MPI 4 kills the other ranks at once. (It should give them one second.)
 void clean_up() {
   core::remove_unfinished_files();
   if (!alone) poll(nullptr, 0, /*ms=*/500);
@@ -92,7 +92,7 @@ std::array<Ending, 4> endings{{{SIGUSR1, "USR1", stopped_status},
                                {SIGHUP, "HUP", int(core::ErrorKind::failure)}}};
 bool prints_for_all = true;  // true on rank 0
 
-/// True if the launcher (the ranks' parent) or the kernel (Ctrl-C) sent the signal: both send it to all ranks.
+/// True if the launcher (the ranks' parent) or the kernel (Ctrl-C) sent the signal, because both send it to all ranks.
 bool comes_to_all_ranks(const siginfo_t* info) {
   return info->si_code == SI_KERNEL || (info->si_code <= 0 && info->si_pid == getppid());
 }
@@ -111,7 +111,8 @@ extern "C" void end_process(int signal, siginfo_t* info, void*) {
   _exit(status);
 }
 
-/// A process inherits blocked signals from the process that started it. A blocked signal would never arrive.
+/// Unblocks signals, because a process inherits blocked signals from the process that started it, and a blocked signal
+/// would never arrive.
 void unblock(const std::vector<int>& signals) {
   sigset_t set;
   sigemptyset(&set);

@@ -1,5 +1,5 @@
-// The thread that owns MPI notes here what it is doing. So the watchdog can distinguish a hang from work, and name the
-// call that hangs. Without a watchdog these functions take almost no time.
+// The thread that owns MPI (the only thread that calls MPI) notes here what it is doing. So the watchdog can
+// distinguish a hang from work, and name the call that hangs. Without a watchdog these functions take almost no time.
 #pragma once
 
 #include <string>
@@ -38,15 +38,15 @@ class BlockingScope {
   Doing before_;
 };
 
-/// Reports that this rank made progress: a request completed, the kernel advanced, a piece of work is done. It is
-/// cheap enough for every poll. Long work should call it several times within the time-out. This function sometimes
-/// calls MPI. Where MPI moves data only inside its calls (TCP), other ranks learn only through these calls that this
-/// rank works. Throws Error(failure) when MPI fails.
+/// Reports that this rank made progress: a request completed, a kernel advanced, or a piece of work is done. This
+/// function is cheap enough for loops that poll. Long work should call it several times within the time-out. This
+/// function sometimes calls MPI. Where MPI moves data only inside its calls (TCP), other ranks learn only through these
+/// calls that this rank works. Throws Error(failure) when MPI fails.
 void watchdog_progress();
 
 /// Calls a function of MPI, HDF5 or NCCL that may block, inside a BlockingScope, and returns its result. Destructors,
 /// error paths, and code that runs when MPI may not be running use this function. Other code uses blocking(), which
-/// also reports progress when the call has returned. tools/check_layout.py finds calls that use neither.
+/// also reports progress when the call has returned. tools/check_layout.py finds calls that use neither function.
 template <class Function, class... Args>
 auto blocking_quietly(const char* name, Function* function, Args&&... args) {
   const BlockingScope inside(name);

@@ -18,7 +18,7 @@ bool are_all_of(const RowBlock& array, const std::vector<Piece>& pieces) {
   return bytes == array.held * array.row_bytes;
 }
 
-/// Returns the message that carries a piece. Its lines are in the order of Datatype::columns().
+/// Returns the message that carries a piece. The message's lines are in the order of Datatype::columns().
 NcclMessage message_of(int peer, const RowBlock& array, const Piece& piece) {
   NcclMessage message{peer, {}};
   if (piece.empty()) return message;
@@ -55,12 +55,14 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
   if (NcclChannel* const nccl = channel_of(comm)) return alltoall_by_nccl(*nccl, from, sends, to, receives);
   Staged source(whole(from)), target(whole(to));
   source.load();
-  // A staged array is copied back as a whole. So if the received pieces do not cover it, it must be loaded first.
+  // A staged array is copied back as a whole. So if the received pieces do not cover the array, the array must be
+  // loaded first, because the copy overwrites the other bytes, too.
   if (!are_all_of(to, receives)) target.load();
   source.wait_until_loaded();
   target.wait_until_loaded();
   Requests requests;
-  // Receives from rank - d and sends to rank + d start in the order of d, so that not all ranks send to one at once.
+  // Receives from rank - d and sends to rank + d start in the order of d, so that not all ranks send to one rank at
+  // once.
   const auto type_of = [](const Staged& array, const Piece& piece) {
     return Datatype::columns(array.block(), piece.rows, piece.columns);
   };

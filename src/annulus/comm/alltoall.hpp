@@ -1,4 +1,5 @@
-// Every rank sends a piece of its array to every rank, for example to divide it by columns instead of by rows.
+// Every rank sends a piece of its array to every rank. For example, an array whose rows were divided among the ranks is
+// then divided by columns.
 #pragma once
 
 #include <vector>
@@ -16,10 +17,10 @@ struct Piece {
   bool empty() const { return row_count() == 0 || columns.empty(); }
 };
 
-/// Sends piece sends[p] of `from` to rank p, and stores what rank p sent in piece receives[p] of `to`. A rank also
-/// sends a piece to itself. Blocking and collective. Empty pieces are not sent. The sender's piece and the receiver's
-/// piece have equal sizes. `from` and `to` are used as whole arrays (RowBlock::rows has no effect) and must not
-/// overlap.
+/// Sends piece sends[p] of `from` to rank p, and stores the piece that arrives from rank p in receives[p] of `to`. A
+/// rank also sends a piece to itself. Blocking and collective. Empty pieces are not sent. The sender's piece and the
+/// receiver's piece have equal sizes. `from` and `to` are used as whole arrays (RowBlock::rows has no effect) and must
+/// not overlap.
 ///
 /// Worked example: 2 ranks, rank p holds one row of two bytes, `from` = [a_p b_p]. Rank 0 is to get column 0 of both
 /// rows, rank 1 column 1. On rank 0 `sends` is {row 0, column 0}, {row 0, column 1}; `receives` is {row 0, column 0},

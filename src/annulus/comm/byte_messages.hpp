@@ -1,4 +1,4 @@
-// Messages of bytes from any ranks to any others. No receiver knows beforehand what it will receive.
+// Messages of bytes between any ranks. No receiver knows beforehand what it will receive.
 #pragma once
 
 #include <map>
@@ -8,7 +8,8 @@
 
 namespace annulus::comm {
 
-/// Maps a peer to the message to it, or to the message from it. Peers without a message are absent.
+/// Maps the number of each peer to the message for this peer, or to the message from this peer. Peers without a message
+/// are absent.
 using ByteMessages = std::map<int, std::vector<std::byte>>;
 
 /// Sends message sends.at(p) to rank p and returns the received messages by sender; collective and blocking. Empty

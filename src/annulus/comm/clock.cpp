@@ -8,7 +8,7 @@
 namespace annulus::comm {
 namespace {
 
-constexpr int rounds = 100;  // round trips per rank; the fastest one is rarely disturbed, even if ranks share cores
+constexpr int rounds = 100;  // round trips per rank; the fastest one is rarely disturbed, also if ranks share cores
 constexpr int tag = 32001;
 
 void send_time(const Communicator& comm, int peer, double time) {

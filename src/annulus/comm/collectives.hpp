@@ -1,4 +1,4 @@
-// A collective on row blocks.
+// A collective operation on row blocks (row_block.hpp).
 #pragma once
 
 #include <vector>

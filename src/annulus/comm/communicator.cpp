@@ -72,7 +72,8 @@ void broadcast_bytes(void* bytes, int count, MPI_Datatype type, MPI_Comm comm) {
 template <class Number>
 void add_up_numbers(std::vector<Number>& values, MPI_Datatype type, MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return;
-  constexpr std::size_t most = std::size_t(1) << 24;  // numbers per call: counts are ints, and MPI may copy the numbers
+  // At most this many numbers per call, because counts are ints, and MPI may make a copy of the numbers.
+  constexpr std::size_t most = std::size_t(1) << 24;
   for (std::size_t begin = 0; begin < values.size(); begin += most) {
     const int count = int(std::min(most, values.size() - begin));
     run_collective("MPI_Iallreduce", [&](MPI_Request* request) {

@@ -1,4 +1,4 @@
-// A class for communicators that checks the return code of every call. Only the files of this folder call MPI.
+// A communicator class that checks the return code of every MPI call. Only the files of this folder call MPI.
 #pragma once
 
 #include <mpi.h>
@@ -25,7 +25,8 @@ void call_mpi(const char* name, Function* function, Args&&... args) {
   check_mpi(blocking(name, function, std::forward<Args>(args)...), name);
 }
 
-/// Owns a duplicate or a part of a communicator. An MPI call that fails returns an error and does not end the job.
+/// Owns a duplicate or a part of a communicator. An MPI call on this communicator that fails returns an error and does
+/// not end the job.
 class Communicator {
  public:
   /// A communicator of this process alone. It calls no function of MPI, so MPI need not have been started.
@@ -45,8 +46,9 @@ class Communicator {
   /// Returns the sum over the ranks of this machine. Collective.
   Index sum_of_node(Index value) const;
 
-  /// Says that an exception ended work on this rank, or on another, while messages were in flight. The messages may
-  /// still arrive and match later ones, so nothing may use this communicator any more. The destructor does not free it.
+  /// Says that an exception ended work on this rank, or on another, while messages were in flight. These messages may
+  /// still arrive and match receives of later work, so nothing may use this communicator any more. The destructor then
+  /// does not free the communicator.
   void abandon() const { is_abandoned_ = true; }
   bool is_abandoned() const { return is_abandoned_; }
 
@@ -55,7 +57,7 @@ class Communicator {
   bool is_root() const { return rank_ == 0; }
   /// True if this communicator has only this process and was made without MPI.
   bool is_alone() const { return comm_ == MPI_COMM_NULL; }
-  /// For HDF5 and for the other files of this folder. MPI_COMM_NULL if is_alone().
+  /// HDF5 and the other files of this folder use the handle. MPI_COMM_NULL if is_alone().
   MPI_Comm handle() const { return comm_; }
 
   /// The following functions are collective, and return the same on every rank unless their comments say otherwise.
@@ -90,15 +92,16 @@ class Communicator {
   mutable bool is_abandoned_ = false;
 };
 
-/// An error that all ranks throw with the same text, so that the program can end on all of them with one message.
+/// An error that all ranks throw with the same text, so that the program can end on all ranks with one message.
 class AgreedError : public core::Error {
  public:
   using core::Error::Error;
 };
 
-/// Runs `work` on every rank; then all ranks exchange whether it failed. If it failed on any rank, all ranks throw the
-/// error of the lowest failing rank, with "rank R: " in front unless all ranks failed. So no rank waits in a collective
-/// for a rank that failed, provided that no rank calls a collective inside `work` after another rank has failed there.
+/// Runs `work` on every rank; then all ranks exchange whether their `work` failed. If `work` failed on any rank, all
+/// ranks throw the error of the lowest failing rank, with "rank R: " in front unless all ranks failed. So no rank waits
+/// in a collective for a rank that failed, provided that no rank calls a collective inside its `work` after another
+/// rank's `work` has failed.
 template <class Work>
 void agree(const Communicator& comm, Work&& work);
 

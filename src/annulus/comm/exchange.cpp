@@ -105,7 +105,8 @@ void Exchange::wait() {
 
 void Exchange::run_blocking(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag) {
   // Even ranks send first, odd ranks receive first. Two even ranks would both send first, and wait for each other for
-  // ever. Such ranks are also neighbours in a ring of an odd number P of ranks: P - 1 and 0.
+  // ever, for example the neighbours P - 1 and 0 in a ring of an odd number P of ranks. So a rank with such a peer
+  // starts all its messages at once.
   const auto is_alike = [&](const Message& message) { return (message.peer - comm_.rank()) % 2 == 0; };
   if (std::ranges::any_of(sends, is_alike) || std::ranges::any_of(receives, is_alike)) {
     start(sends, receives, tag);

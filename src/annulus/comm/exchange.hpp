@@ -14,7 +14,7 @@ namespace annulus::comm {
 void start_receive(Requests& requests, const Communicator& comm, int peer, int tag, void* data, const Datatype& type);
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, const void* data,
                 const Datatype& type);
-/// Sends a block as soon as it is loaded. Call block.load() before. The block must outlive `requests`.
+/// Sends a block as soon as it is loaded. Call block.load() before this function. The block must outlive `requests`.
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, Staged& block);
 
 /// A message to or from a peer. If `block.rows` is empty, there is no message.
@@ -41,14 +41,15 @@ class Exchange {
   /// Posts the receives, then the sends, and returns at once. Each hop has its own `tag`. Several messages of one kind
   /// from one rank to another match in the order in which both ranks list them.
   void start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
-  /// Lets MPI move data, which MPI does only inside its calls. Cheap when nothing is in flight.
+  /// Lets MPI move data, because many MPIs move data only inside their calls. Cheap when nothing is in flight.
   void progress();
   /// Returns when the received rows are in their blocks; sent messages may still be in flight.
   void wait_received();
   /// Returns when all messages are complete.
   void wait();
-  /// Does the whole exchange without overlap, one message after another: even ranks first send, then receive; odd ranks
-  /// first receive, then send. If this rank and a peer are both even or both odd, all messages of this rank go at once.
+  /// Does the whole exchange while nothing is computed, one message after another: even ranks first send, then receive;
+  /// odd ranks first receive, then send. If this rank and a peer are both even or both odd, all messages of this rank
+  /// go at once.
   void run_blocking(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
 
  private:
@@ -63,7 +64,7 @@ class Exchange {
   std::vector<Staged*> arriving_;  // [i]: the block that request i receives into; null: request i sends
   std::size_t stored_ = 0;         // how many of `incoming_` MPI has filled
   std::size_t arrived_ = 0;        // how many of `incoming_` kernels may read
-  Requests requests_;  // declared last: if an error unwinds, cancels messages before their buffers are freed
+  Requests requests_;              // declared last, so destroyed first: cancels messages before their buffers are freed
 };
 
 }  // namespace annulus::comm

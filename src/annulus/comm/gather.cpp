@@ -5,7 +5,7 @@
 namespace annulus::comm {
 namespace {
 
-constexpr int tag = 0;  // one tag is enough: in a gather a rank sends at most one message to a peer
+constexpr int tag = 0;  // one tag is enough, because in a gather a rank sends at most one message to a peer
 
 }  // namespace
 

@@ -23,11 +23,11 @@ class Gather {
 
   /// Posts a receive from every other rank, then sends this rank's rows to all of them, and returns at once.
   ///   own     this rank's rows
-  ///   blocks  [P]: the block that receives each rank's rows; it has the size of that rank's `own`. This rank's entry
-  ///           is not used
+  ///   blocks  [P]: blocks[p] receives rank p's rows and has the size of rank p's `own`. The block of this rank is
+  ///           not used
   /// A block without rows is not sent. With NCCL the blocks arrive from rank - 1, rank - 2, ..., in this order.
   void start(const RowBlock& own, const std::vector<RowBlock>& blocks);
-  /// Lets MPI move data, which MPI does only inside its calls. Cheap when nothing is in flight.
+  /// Lets MPI move data, because many MPIs move data only inside their calls. Cheap when nothing is in flight.
   void progress();
   /// Waits until one more rank's block has arrived, and returns that rank. Returns nothing after the last block.
   std::optional<int> next();
@@ -45,7 +45,7 @@ class Gather {
   std::optional<Staged> outgoing_;                  // one copy of this rank's rows, sent to all ranks
   std::deque<std::size_t> arrived_;                 // indices of blocks that arrived and are not handed out yet
   std::size_t handed_out_ = 0;
-  Requests requests_;  // receives first, then sends; declared last: cancels messages before their buffers are freed
+  Requests requests_;  // receives, then sends; declared last, so destroyed first: cancels messages before buffers go
 };
 
 }  // namespace annulus::comm

@@ -99,7 +99,7 @@ void Guard::watch() {
     allowed = stall_timeout();
     if (quiet < allowed) continue;
     watched.diagnose(fmt::format("{} did not return for {:g} s", watched.kind_of_call(), allowed));
-    core::remove_unfinished_files_within(2);                    // s; not longer: the file system may be what hangs
+    core::remove_unfinished_files_within(2);                    // s; not longer, because the file system may hang
     std::this_thread::sleep_for(seconds(4 * look_interval()));  // so that other ranks that hang write their diagnoses
     _exit(stalled_status);
   }

@@ -23,14 +23,14 @@ inline constexpr double default_stall_timeout = 300;  // s
 /// `source` names the setting that gave the number; messages print this name. The string must never be freed.
 void set_stall_timeout(double seconds, const char* source = "distribution.stall_timeout");
 /// From now on the time-out of this rank is at most this long, even if set_stall_timeout() later sets a longer one.
-/// Call it when the process has received a signal to end, and will be killed if it does not end in time. A signal
-/// handler may call it.
+/// Call this function when the process has received a signal to end, and will be killed if it does not end in time. A
+/// signal handler may call this function.
 void shorten_stall_timeout(double seconds);
 /// Returns the time-out of this rank in seconds.
 double stall_timeout();
 /// From now on, if a signal ends this process, the exit status is `status`, and the handler prints no line
-/// (app/stop.hpp). Call it when this process has printed its last message, because launchers then send TERM to the
-/// ranks that still run.
+/// (app/stop.hpp). Call this function when the process has printed its last message, because launchers send TERM to the
+/// ranks that still run when one rank has failed.
 void set_final_status(int status);
 /// Returns -1 before set_final_status(). A signal handler may call this function.
 int final_status();

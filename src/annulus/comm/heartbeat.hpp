@@ -1,11 +1,12 @@
 // A Heartbeat is an MPI window. It has two numbers on rank 0, `progress` and `alarm`, and a counter on every rank,
-// `beats`. A rank's guard increases the rank's `beats` while the rank works (guard.hpp), and so does each call that
-// returns (record.hpp). Access is one-sided, because the rank whose numbers are read may be computing.
+// `beats`. A rank's guard increases the rank's `beats` while the rank works (guard.hpp). The rank itself increases them
+// when a call that may block has returned, except during a wait (record.hpp). Access is one-sided, because the rank
+// whose numbers are read may be computing.
 //
-// Ranks write new values to rank 0's numbers; the last write wins. They do not add to the numbers: for an addition MPI
-// would lock them (Open MPI's UCX component: by a flag in rank 0's memory). If a rank were stopped while it has the
-// lock, all others would spin inside MPI. Where MPI moves data only inside its calls (TCP), a write takes effect at
-// rank 0's next MPI call.
+// Ranks write new values to rank 0's numbers; the last write wins. Ranks do not add to the numbers, because for an
+// addition MPI would lock them (Open MPI's UCX component: by a flag in rank 0's memory). If a rank were stopped while
+// it held the lock, all other ranks would spin inside MPI. Where MPI moves data only inside its calls (TCP), a write
+// takes effect at rank 0's next MPI call.
 #pragma once
 
 #include <array>
@@ -29,14 +30,14 @@ class Heartbeat {
   Heartbeat& operator=(const Heartbeat&) = delete;
 
   /// Writes to `progress` or `alarm` a number > 0 that no rank has written there before. Does nothing while this rank's
-  /// last write to the same entry is in flight.
+  /// last write to the same number is in flight.
   void change(Entry entry);
   /// If the last read of rank 0's numbers is complete, starts another read. Returns the latest numbers, zeros at first.
   const Numbers& look();
 
   /// Starts a read of every other rank's beats, except where the last read is still in flight. Returns true if a read
-  /// that has completed since the last call gave another number than the last read from the same rank. This function
-  /// makes P - 1 reads, so only one rank should call it, and seldom.
+  /// that has completed since the last call gave another number than the read before it from the same rank. This
+  /// function makes P - 1 reads, so only one rank should call it, and seldom.
   bool hear();
   /// Forgets the numbers read so far, because a difference from a number read long ago does not show that the rank
   /// works now.

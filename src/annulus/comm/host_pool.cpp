@@ -9,7 +9,8 @@ namespace {
 
 using core::Index;
 
-// Sizes are rounded up to a multiple of this, so that messages that differ by a few rows can reuse the same memory.
+// take_host_memory() rounds sizes up to a multiple of this number, so that messages that differ by a few rows can reuse
+// the same memory.
 constexpr Index rounding_bytes = 1 << 16;
 
 struct Kept {

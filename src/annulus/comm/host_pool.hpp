@@ -13,14 +13,15 @@ core::HostMemory take_host_memory(core::Index bytes);
 /// Gives memory back to the pool. The pool may hand the memory out again as soon as queue.is_over(until).
 void keep_host_memory(core::HostMemory memory, core::CopyQueue& queue, core::When until);
 
-/// Gives back memory that must never be used again nor freed, because after an error MPI may still read or write it.
+/// Gives back memory that must neither be used again nor be freed, because after an error MPI may still read or write
+/// it.
 void abandon_host_memory(core::HostMemory memory);
 
 /// Returns the bytes of all memory of the pool: in use by messages and their copies, or kept for later messages.
 core::Index kept_host_bytes();
 
 /// release_host_memory() frees kept memory that no copy uses. release_all_host_memory() waits for the copies and frees
-/// all kept memory; it is called before Kokkos ends.
+/// all kept memory; Kokkos::finalize() calls it.
 void release_host_memory();
 void release_all_host_memory();
 

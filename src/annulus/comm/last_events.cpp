@@ -17,7 +17,7 @@ namespace {
 
 std::mutex mutex;
 std::string& base_name() {
-  static std::string* const one = new std::string;  // never destroyed: the guard may need it while the program ends
+  static std::string* const one = new std::string;  // never destroyed, because the guard may use it at the end
   return *one;
 }
 

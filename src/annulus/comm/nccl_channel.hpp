@@ -17,7 +17,7 @@
 
 namespace annulus::comm {
 
-/// Bytes to or from a peer: lines of one or several arrays, in the order in which they travel.
+/// Bytes to or from a peer: lines (core::Lines) of one or several arrays, in the order in which the bytes travel.
 struct NcclMessage {
   int peer = 0;
   std::vector<core::Lines> lines;
@@ -43,7 +43,7 @@ class NcclChannel {
   /// the group is over, no kernel may be launched that changes sent rows or touches received rows. Messages from one
   /// rank to another match in the order of the lists.
   std::shared_ptr<NcclGroup> start(std::vector<NcclMessage> sends, std::vector<NcclMessage> receives);
-  /// Hands waiting groups to NCCL if it can take them. Throws Error(failure) with NCCL's text if NCCL failed.
+  /// Hands waiting groups to NCCL if NCCL can take them. Throws Error(failure) with NCCL's text if NCCL failed.
   void progress();
   bool is_over(const NcclGroup& group);
   /// Waits until the groups are over, watched by the watchdog; on return received rows are in their blocks.

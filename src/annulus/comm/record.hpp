@@ -18,13 +18,13 @@ class Record {
   void pop_scope();
   /// Sets what the thread is doing now; returns what it was doing before, for go_back().
   Doing begin(Doing::Activity activity, std::string what = "");
-  /// Sets what the thread is doing back to `before`; returns what it has done until now. Counts a beat if the thread
-  /// was inside a call, unless it made this call while it waited.
+  /// Sets what the thread is doing back to `before`; returns what the thread was doing until now. Counts a beat if the
+  /// thread was inside a call, unless it made this call while it waited.
   Doing go_back(Doing before);
   /// Sets what the thread waits for, for text().
   void wait_for(const std::vector<Outstanding>& outstanding);
 
-  /// Counts an event that proves that this thread is not stuck. The guard reads the count.
+  /// Counts an event that proves that the recorded thread is not stuck. The guard reads the count.
   void sign_of_life() { ++signs_; }
   std::uint64_t signs() const { return signs_; }
 
@@ -37,7 +37,8 @@ class Record {
   std::string text();
   /// Returns the kind of call in which the thread is: "a file operation", "a call of MPI" or "a call of NCCL".
   std::string kind_of_call();
-  /// Prints this rank's line about a stalled run, writes its last steps (last_events.hpp), and sets the final status.
+  /// Prints this rank's line about a stalled run, writes the rank's last steps (last_events.hpp), and sets the final
+  /// status.
   void diagnose(const std::string& reason);
 
   std::atomic<int> rank{-1};  ///< -1 until Runtime has started MPI
@@ -53,8 +54,8 @@ class Record {
   std::atomic<std::uint64_t> signs_{0};
 };
 
-/// Returns the only Record, because a process has one thread that owns MPI. The record is never destroyed: the guard's
-/// thread may still print it while the program ends.
+/// Returns the only Record, because a process has one thread that owns MPI. The record is never destroyed, because the
+/// guard's thread may still print it while the program ends.
 Record& record();
 
 }  // namespace annulus::comm

@@ -23,7 +23,8 @@ void add_numbers(const void* from, void* to, Index count) {
   Kokkos::DefaultExecutionSpace().fence();  // waits for kernels only; copies of other messages go on
 }
 
-/// Describes numbers as `count` rows of one number each, because an int of MPI may be too small to count their bytes.
+/// Describes numbers as `count` rows of one number each, because MPI counts in int, which may be too small for the
+/// number of bytes.
 RowBlock block_of(const core::Buffer& buffer, Index count, Index width) {
   return {buffer.data(), 1, count, width, {0, count}};
 }
@@ -53,7 +54,7 @@ std::pair<Index, Index> reduce_scatter(const Communicator& comm, Exchange& excha
     const Message send{to, block_of(leaving, numbers[std::size_t(to)], width)};
     const Message receive{from, block_of(arriving, own, width)};
     exchange.start({send}, {receive}, d);
-    if (d == 1) make_piece(rank, sum);  // while the first message travels; below, received pieces are added to `sum`
+    if (d == 1) make_piece(rank, sum);  // while the first message travels, before received pieces are added
     if (d + 1 < ranks) make_piece(core::wrap(rank + d + 1, ranks), next.data());
     exchange.wait();
     if (precision == core::Precision::float64) {

@@ -15,7 +15,8 @@ namespace annulus::comm {
 ///   sum             becomes the sum of this rank's piece
 /// Blocking and collective; needs memory for three more pieces. The order of additions is own rank, rank - 1, rank - 2,
 /// ..., so that runs on equally many ranks give the same bits. Returns {bytes sent, bytes received}.
-/// Worked example: 2 ranks, numbers {1, 1}; rank 0 makes (1, 2), rank 1 makes (10, 20): the sums are 11 and 22.
+/// Worked example: 2 ranks, numbers {1, 1}; rank 0 makes (1, 2), rank 1 makes (10, 20). Then `sum` is 11 on rank 0 and
+/// 22 on rank 1.
 std::pair<Index, Index> reduce_scatter(const Communicator& comm, Exchange& exchange, core::Precision precision,
                                        const std::vector<Index>& numbers,
                                        const std::function<void(int rank, void* piece)>& make, void* sum);

@@ -15,7 +15,8 @@ namespace annulus::comm {
 namespace {
 
 // A wait first tests without pauses, because most waits are short. Later it pauses between tests to free the core. On
-// Linux a pause of 20 us lasts about 75 us: short compared with a hop, and too short for a network card to become idle.
+// Linux a pause of 20 us lasts about 75 us. This is short compared with a hop, and too short for a network card to
+// become idle.
 constexpr double eager_seconds = 1e-3;
 constexpr std::chrono::microseconds pause{20};
 
@@ -50,7 +51,7 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   const Waiting waiting;
   std::vector<Outstanding> reported;
   while (!done()) {
-    Requests::begin_ready();  // also begins calls of other Requests, because other ranks may wait for their messages
+    Requests::begin_ready();  // calls of all Requests, because other ranks may wait for messages of any of them
     progress_nccl();
     if (std::vector<Outstanding> now = outstanding(); now != reported) {
       waiting.about(now);
@@ -93,9 +94,9 @@ void check_started(int code, const char* call) { check_mpi(code, call); }
 
 Requests::~Requests() {
   // Requests are still open here only while an error unwinds. We cancel the messages and free their requests;
-  // collectives can be neither cancelled nor freed. A message that has begun goes on, and Open MPI cancels no send. The
-  // program then ends the job. A caller of the library may go on, so the library keeps the buffers (core::BuffersStay)
-  // and refuses the communicator afterwards (Communicator::abandon()).
+  // collectives can be neither cancelled nor freed. A message whose data already travel goes on, and Open MPI cancels
+  // no send at all. The program `annulus` then ends the job. But a program that calls the library may go on, so the
+  // library keeps the buffers (core::BuffersStay) and afterwards refuses the communicator (Communicator::abandon()).
   std::erase_if(later(), [this](const Later& one) { return one.of == this; });
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL || about_[i].kind == Outstanding::Kind::collective) continue;

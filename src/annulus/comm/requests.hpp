@@ -44,14 +44,15 @@ class Requests {
   bool empty() const { return requests_.empty(); }
   /// Returns the address at which an MPI call must store its request; it is valid until the next add().
   MPI_Request* add(const Outstanding& what);
-  /// For an MPI call that must wait until ready() returns true. begin(request) makes this call. add_when() itself calls
-  /// begin() if possible; otherwise a later advance() or wait() of any Requests calls it. The process makes all such
-  /// calls in the order of their add_when(), so that messages match as if each add_when() had made its call itself.
+  /// Use this function for an MPI call that must wait until ready() returns true. begin(request) makes this MPI call.
+  /// add_when() itself calls begin() if possible; otherwise a later advance() or wait() of any Requests calls it. The
+  /// process makes all such calls in the order of their add_when(), so that messages match as if each add_when() had
+  /// made its call itself.
   void add_when(const Outstanding& what, std::function<bool()> ready, std::function<void(MPI_Request*)> begin);
-  /// Lets MPI move data, which MPI does only inside its calls. Calls completed(i) for each request that has become
-  /// complete; i counts from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) if MPI
-  /// reports that a request failed; the message describes the request and names the peer. So a rank that computes, and
-  /// calls this function now and then, also notices that another rank has died.
+  /// Lets MPI move data, because many MPIs move data only inside their calls. Calls completed(i) for each request that
+  /// has become complete; i counts from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure)
+  /// if MPI reports that a request failed; the message describes the request and names the peer. So a rank that
+  /// computes, and calls this function now and then, also notices that another rank has died.
   void advance(const std::function<void(std::size_t)>& completed = {});
   /// Returns when all requests are complete; see wait_until().
   void wait();
@@ -73,7 +74,8 @@ class Requests {
   std::vector<MPI_Status> statuses_;
 };
 
-/// Runs one non-blocking collective: start(MPI_Request*) starts it and returns MPI's code; then waits until it is done.
+/// Runs one non-blocking collective: start(MPI_Request*) starts it and returns MPI's code. Returns when the collective
+/// is complete.
 template <class Start>
 void run_collective(const char* call, Start&& start);
 

@@ -53,7 +53,8 @@ Datatype Datatype::runs(const std::vector<RowRun>& runs, Index parts, Index held
 }
 
 Datatype Datatype::columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns) {
-  // Builds the type inside out: the chosen bytes of a row, repeated every row_bytes; intervals of rows; parts.
+  // Builds the type in steps: the chosen bytes of a row, after which the next row begins row_bytes later; then the
+  // intervals of rows; then the parts.
   const Datatype bytes = contiguous(columns.size());
   const Datatype row =
       made("MPI_Type_create_resized", MPI_Type_create_resized, bytes.handle(), MPI_Aint(0), MPI_Aint(array.row_bytes));

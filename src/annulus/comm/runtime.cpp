@@ -16,7 +16,7 @@
 namespace annulus::comm {
 namespace {
 
-/// Returns this rank's number among the ranks of its machine; it selects the GPU.
+/// Returns this rank's number among the ranks of its machine. This number selects the GPU.
 int node_local_rank() {
   MPI_Comm node = MPI_COMM_NULL;
   blocking("MPI_Comm_split_type", MPI_Comm_split_type, MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -27,30 +27,30 @@ int node_local_rank() {
 }
 
 /// Between machines connected only by TCP, Open MPI 4 chooses the RMA component `rdma`, although this component cannot
-/// make windows there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this option. Open MPI 5 has no
-/// other component for TCP.
+/// make windows there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this option. Open MPI 5 has only
+/// `rdma` for TCP, so we leave Open MPI 5 as it is.
 void leave_out_rdma_component() {
   if (mpi_library().rfind("Open MPI v4.", 0) == 0) setenv("OMPI_MCA_osc", "^rdma", /*overwrite=*/0);
 }
 
 /// Excludes two components for shared file pointers, which we do not use. When a file is opened, the two write a name
-/// derived from its path into a buffer that is too short if the path has about 250 characters (Open MPI 4.1.4: aborts
-/// the process).
+/// derived from the file's path into a buffer that is too short if the path has about 250 characters (Open MPI 4.1.4:
+/// aborts the process).
 void leave_out_shared_file_pointers() {
   if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_sharedfp", "^lockedfile,sm", /*overwrite=*/0);
 }
 
 /// A process without other ranks needs no network. Without these settings Open MPI 4.1.4 takes 0.4 s to start instead
-/// of 0.05 s, because it waits for network cards and starts `orted`, a process that only MPI_Comm_spawn needs. (On a
-/// busy machine its TCP component can also crash in MPI_Init: it calls address 0. We have seen this with several
-/// ranks.)
+/// of 0.05 s, because it waits for network cards and starts `orted`, a process that only MPI_Comm_spawn needs. On a
+/// busy machine Open MPI's TCP component can also crash in MPI_Init, because it calls address 0. (We have seen this
+/// with several ranks.)
 void leave_out_network() {
   if (mpi_library().rfind("Open MPI", 0) != 0) return;
   setenv("OMPI_MCA_pml", "ob1", /*overwrite=*/0);  // the others, `cm` and `ucx`, look for network cards
   setenv("OMPI_MCA_btl", "self", /*overwrite=*/0);
   setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0);  // no orted
   // Without orted, all such processes of a user would share one session folder in /tmp, which they do not need. A
-  // process that ends removes the folder. MPI_Init then ends a process that starts at this moment (4.1.4).
+  // process that ends removes the folder. If another process starts at this moment, MPI_Init ends that process (4.1.4).
   setenv("OMPI_MCA_orte_create_session_dirs", "0", /*overwrite=*/0);
 }
 

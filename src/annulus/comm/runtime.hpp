@@ -10,8 +10,8 @@ namespace annulus::comm {
 
 /// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. Make one Runtime per process, in main; it must
 /// outlive all objects that use MPI or Kokkos. Removes Kokkos' own options (--kokkos-...) from argc and argv. A rank's
-/// number in its node selects a GPU, unless an option names one. Without a GPU, a build for GPUs does not start Kokkos
-/// (core/kokkos_compat.hpp).
+/// number in its node selects a GPU, unless an option names a GPU. Without a GPU, a build for GPUs does not start
+/// Kokkos (core/kokkos_compat.hpp).
 class Runtime {
  public:
   /// `alone`: no launcher started this process, and there are no other ranks. If MPI's thread level is below FUNNELED,
@@ -25,8 +25,8 @@ class Runtime {
   Guard guard_;  // lives longer than MPI and Kokkos
 };
 
-/// Ends the whole job at once with this exit status. A rank calls it if it cannot go on and other ranks may wait for
-/// it. Removes unfinished files (core/unfinished_files.hpp).
+/// Ends the whole job at once with this exit status. Call this function if this rank cannot go on and other ranks may
+/// wait for it. Removes unfinished files (core/unfinished_files.hpp).
 [[noreturn]] void abort_job(int status);
 
 /// Returns one line with the MPI library and the version of the standard that it implements.

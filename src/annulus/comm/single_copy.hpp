@@ -7,7 +7,7 @@
 namespace annulus::comm {
 
 /// Returns why a process may not read another process's memory (process_vm_readv), as the system's error text; empty if
-/// it may. The test reads this process's own memory. Containers without the capability SYS_PTRACE forbid even that.
+/// it may. The test reads this process's own memory. Containers without the capability SYS_PTRACE also forbid this.
 std::string why_no_single_copy();
 
 /// Call this before MPI starts. If a process may not read another process's memory, this function switches such reads

@@ -16,17 +16,17 @@ enum class GpuAware { automatic, on, off };
 
 /// Decides how device memory travels; collective, with the same result on all ranks. MPI's version macros and query
 /// functions may claim support that is missing, or deny support that exists, so they are not used. Instead, rank 0
-/// calls `trial`, which makes a child process call send_device_memory_to_self(): a crash of the library then ends only
-/// the child. `trial` returns what went wrong, or an empty text. `trial` is called only for device memory, and not with
-/// `off`. With `on`, device memory is sent directly even if the trial fails: perhaps the GPU only refused a second
-/// process, the child. Rank 0 then prints a warning.
+/// calls `trial`, which makes a child process call send_device_memory_to_self(), so that a crash of the library ends
+/// only the child. `trial` returns what went wrong, or an empty text. `trial` is called only for device memory, and not
+/// with `off`. With `on`, device memory is sent directly also if the trial fails, because perhaps the GPU only refused
+/// a second process (the child). Rank 0 then prints a warning.
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
 /// Returns how rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by
 /// NCCL (transport.hpp). Until choose_transfers() is called, device memory is staged.
 std::string transfers();
 
-/// The trial in the child process. Returns 0 if device memory that was sent arrived unchanged.
+/// Does the trial; the child process calls it. Returns 0 if device memory that was sent arrived unchanged.
 int send_device_memory_to_self();
 
 /// The queues that copy staged messages.
@@ -34,7 +34,7 @@ struct StagingQueues {
   core::CopyQueue* to_host = nullptr;
   core::CopyQueue* to_device = nullptr;
 };
-/// For tests: from now on all blocks are staged, even host memory, and these queues copy them. Null queues end this.
+/// For tests: from now on all blocks are staged, also host memory, and these queues copy them. Null queues end this.
 void stage_by(const StagingQueues& queues);
 
 /// A block in a form that MPI may read or write: the block itself, or a packed copy in host memory. Construct it when

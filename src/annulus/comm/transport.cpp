@@ -34,7 +34,7 @@ int end_channel(MPI_Comm, int, void* channel, void*) {
   return MPI_SUCCESS;
 }
 
-/// The key under which MPI stores a communicator's channel; MPI destroys the channel with the communicator.
+/// The key under which MPI stores a communicator's channel; MPI destroys the channel when it frees the communicator.
 int channel_key() {
   static const int key = [] {
     int made = MPI_KEYVAL_INVALID;

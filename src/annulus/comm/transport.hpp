@@ -8,7 +8,7 @@ namespace annulus::comm {
 enum class Transport { mpi, nccl };
 
 /// Decides what carries rows from now on (windows and exchanges with Carrier::mpi always use MPI); collective, with the
-/// same result on all ranks. `nccl` needs NCCL's library and one GPU per rank. Otherwise this function throws an
+/// same result on all ranks. `nccl` needs NCCL's library and one GPU per rank. Without them this function throws an
 /// AgreedError that names what is missing, or which ranks share a GPU.
 void choose_transport(Transport wanted, const Communicator& comm);
 

@@ -12,7 +12,7 @@
 namespace annulus::comm {
 namespace {
 
-constexpr double alarm_patience = 5;  // s; a rank that saw the alarm ends the job if it still runs then
+constexpr double alarm_patience = 5;  // s; if a rank that saw the alarm still runs after this time, it ends the job
 
 Watchdog* current = nullptr;
 

@@ -38,7 +38,7 @@ class Waiting {
   ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
-  /// Sets what this rank waits for. Call it whenever that changes.
+  /// Sets what this rank waits for. Call this function whenever the rank waits for something else.
   void about(const std::vector<Outstanding>& outstanding) const;
   /// Must be called again and again; does not return if the run has stalled.
   void look() const;
@@ -50,7 +50,8 @@ class Waiting {
 /// True if a watchdog of several ranks exists.
 bool is_watched();
 
-/// At most one per process, constructed and destroyed by all ranks together. The guard must exist already.
+/// A process has at most one Watchdog. All ranks construct it together, and destroy it together. The guard must exist
+/// already.
 class Watchdog {
  public:
   /// Sets the time-out, > 0, and its source until the watchdog is destroyed. With one rank there is no other rank to
@@ -78,7 +79,7 @@ class Watchdog {
   const Communicator& comm_;
   const double timeout_before_;
   const char* const source_before_;
-  std::optional<Heartbeat> heartbeat_;               // none with one rank, or if MPI makes no windows
+  std::optional<Heartbeat> heartbeat_;               // none with one rank, or if MPI cannot make windows
   double last_look_ = 0, next_read_ = 0, idle_ = 0;  // s; idle_: how long no rank has made progress
   Index progress_seen_ = 0, beat_seen_ = 0;
   double next_listening_ = 0;  // the value of idle_ at which rank 0 next reads beats; 0: as soon as listen() allows

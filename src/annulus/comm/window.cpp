@@ -80,7 +80,7 @@ void Window::close() {
 
 WindowAccess::~WindowAccess() {
   // Requests are open here only while an error unwinds. Their rows are about to be freed, and accesses cannot be
-  // cancelled, so we wait until they are complete. The window's owner need not do anything for that.
+  // cancelled, so we wait until the accesses are complete. The window's owner need not do anything for that.
   blocking_quietly("MPI_Waitall", MPI_Waitall, int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
 }
 

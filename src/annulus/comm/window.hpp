@@ -1,4 +1,4 @@
-// Windows: memory that other ranks read, or add to, while its owner computes (MPI RMA, passive target).
+// MPI windows: memory that other ranks read, or add to, while the memory's owner computes (MPI RMA, passive target).
 #pragma once
 
 #include <functional>
@@ -14,18 +14,18 @@ namespace annulus::comm {
 
 /// Returns why windows of the MPI library with this version text are unreliable; empty if no defect is known.
 std::string window_defect(std::string_view library);
-/// The same for the library in use. Does not need MPI_Init.
+/// Returns the same for the MPI library in use. Does not need MPI_Init.
 std::string window_defect();
 
 /// Host memory of this rank that every rank of the communicator may read, or add to, between publish() and close().
-/// MPI allocates the memory, because strided reads of other memory were 40 times slower (Open MPI 4.1, 4,096 pieces).
-/// close() frees the memory; the destructor does not.
+/// MPI allocates the memory, because strided reads of memory from other allocators were 40 times slower (Open MPI 4.1,
+/// 4,096 pieces). close() frees the memory; the destructor does not.
 class Window {
  public:
   /// Collective; ranks may give different sizes, 0 included. The memory ledger counts the window as `purpose`.
   Window(const Communicator& comm, std::string purpose, Index bytes);
-  /// A window that was not closed is never freed. This happens only while an error unwinds: MPI_Win_free would wait for
-  /// the other ranks, which may be waiting for this rank.
+  /// A window that was not closed is never freed, because MPI_Win_free would wait for the other ranks, which may be
+  /// waiting for this rank. This happens only while an error unwinds.
   ~Window() = default;
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -54,14 +54,14 @@ class Window {
   MPI_Win window_ = MPI_WIN_NULL;
 };
 
-/// Accesses in flight to another rank's window, and this rank's rows that are their source or target. Call start() of
+/// Accesses in flight to another rank's window, and this rank's rows that these accesses read or write. Call start() of
 /// a derived class. While you compute, call progress() now and then. Call wait() before you touch the rows.
 class WindowAccess {
  public:
   WindowAccess(const WindowAccess&) = delete;
   WindowAccess& operator=(const WindowAccess&) = delete;
 
-  /// Lets MPI move data, which MPI does only inside its calls. Cheap when nothing is in flight.
+  /// Lets MPI move data, because many MPIs move data only inside their calls. Cheap when nothing is in flight.
   void progress();
   /// Returns when MPI is done with this rank's rows; rows that were read have then arrived.
   void wait();
@@ -92,14 +92,14 @@ class WindowRead : public WindowAccess {
 };
 
 /// One addition to a window. After wait() this rank's rows may change; the sum is complete after Window::collect().
-/// Several ranks may add to the same number at once: no addition is lost, but their order is not fixed.
+/// Several ranks may add to the same number at once: no addition is lost, but the order of additions is not fixed.
 class WindowAdd : public WindowAccess {
  public:
   explicit WindowAdd(const Window& window) : WindowAccess(window, Outstanding::Kind::send, "MPI_Raccumulate") {}
 
   /// Starts to add the rows of `from`, numbers of `precision`, to the runs of the owner's window, which begins with an
-  /// array (from.parts, held, from.row_bytes). Runs may have rows in common: MPI forbids overlaps inside one access,
-  /// but each run is its own access.
+  /// array (from.parts, held, from.row_bytes). Runs may have rows in common, because each run is its own access, and
+  /// MPI forbids overlaps only inside one access.
   void start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& from, core::Precision precision);
 
  private:

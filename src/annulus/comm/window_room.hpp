@@ -9,7 +9,7 @@ namespace annulus::comm {
 
 struct WindowRoom {
   std::string folder;  ///< the folder that the MPI library reports, otherwise /dev/shm
-  Index bytes = -1;    ///< free bytes in it; -1: unknown, because there is no such folder
+  Index bytes = -1;    ///< free bytes in the folder; -1: unknown, because there is no such folder
 };
 /// Returns where MPI makes the windows of this node's ranks, and how much memory is free there for all of them.
 WindowRoom window_room();

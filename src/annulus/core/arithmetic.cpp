@@ -25,7 +25,8 @@ void in_every_thread(const char* label, const Body& body) {
 
 }  // namespace
 
-// The default environment of the C library follows IEEE 754; on x86 and Arm it also switches off flushing to zero.
+// The default environment of the C library follows IEEE 754. On x86 and Arm this environment also switches off flushing
+// to zero.
 DefaultArithmetic::DefaultArithmetic() {
   std::fegetenv(&callers_);
   std::fesetenv(FE_DFL_ENV);

@@ -32,7 +32,7 @@ class DefaultArithmeticOnHost {
   DefaultArithmeticOnHost& operator=(const DefaultArithmeticOnHost&) = delete;
 
  private:
-  const DefaultArithmetic calling_;  // for the calling thread: without Kokkos there is no pool that contains it
+  const DefaultArithmetic calling_;  // without Kokkos no pool contains the calling thread
 };
 
 }  // namespace annulus::core

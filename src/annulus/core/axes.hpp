@@ -1,4 +1,5 @@
-// The order in which axes of a tensor lie in a file. In memory it is always (batch, rows, heads, head_dim).
+// Defines the orders in which the axes of a tensor can lie in a file. In memory the order is always (batch, rows,
+// heads, head_dim).
 #pragma once
 
 #include <string>
@@ -17,8 +18,8 @@ constexpr std::string_view name_of(AxisOrder order) { return order == AxisOrder:
 constexpr std::size_t sequence_axis(AxisOrder order) { return order == AxisOrder::bshd ? 1 : 2; }
 constexpr std::size_t heads_axis(AxisOrder order) { return order == AxisOrder::bshd ? 2 : 1; }
 
-/// Takes one entry per axis (extents, an index, names) as (batch, sequence, heads, ...) and returns the entries in the
-/// order of a file. The same call converts back, because it only swaps two axes.
+/// Takes one value per axis (extents, an index, names) in the order (batch, sequence, heads, ...), and returns the
+/// values in the order of a file. The same call converts back, because the function only swaps two axes.
 template <class Entry>
 std::vector<Entry> reordered(std::vector<Entry> axes, AxisOrder order) {
   if (order == AxisOrder::bhsd) std::swap(axes.at(1), axes.at(2));

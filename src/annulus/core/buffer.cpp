@@ -46,7 +46,8 @@ FreeBlocks& device_blocks() {
 }
 
 /// While a BuffersStay lives, `before` is how many exceptions were uncaught when it was made. As soon as a message has
-/// started, `unwinds_above` equals `before`. At other times both are `none`, more than the number of any exceptions.
+/// started, `unwinds_above` equals `before`. Otherwise each number is `none`, which is more than any number of
+/// exceptions.
 struct Exceptions {
   static constexpr int none = std::numeric_limits<int>::max();
   int before = none, unwinds_above = none;
@@ -56,7 +57,7 @@ Exceptions& exceptions() {
   return numbers;
 }
 
-/// Keeps memory allocated for ever. A list refers to it, so that leak checkers do not report it.
+/// Keeps memory allocated for ever. A list refers to this memory, so that leak checkers do not report it.
 void abandon(void* memory) {
   static auto* const abandoned = new std::vector<void*>;  // never destroyed
   static std::mutex mutex;
@@ -64,8 +65,8 @@ void abandon(void* memory) {
   abandoned->push_back(memory);
 }
 
-/// Returns memory to the allocator that it came from. On a GPU it first waits for all launched kernels, as the driver's
-/// own functions do, so that nothing uses the memory any more when its next owner gets it.
+/// Returns memory to the allocator that it came from. On a GPU, first waits for all launched kernels, as the driver's
+/// own functions do. So nothing uses the memory any more when the next owner gets it.
 void give_back(void* memory, Index bytes, bool of_kokkos) {
   if (!of_kokkos) return std::free(memory);
   if (device_is_host()) return Kokkos::kokkos_free<Space>(memory);
@@ -73,11 +74,12 @@ void give_back(void* memory, Index bytes, bool of_kokkos) {
   device_blocks().give(memory, bytes);
 }
 
-/// fill_zero() uses one thread for this many bytes, and at most host_threads(). Waking a thread for fewer bytes would
-/// take longer than filling them.
+/// fill_zero() uses one thread for each 256 KiB, but at most host_threads() threads. To wake a thread for fewer bytes
+/// would take longer than to fill the bytes.
 constexpr Index zeroed_at_once = 256 * 1024;
 
-/// Copies bytes, or fills `to` with one byte. On a GPU it waits for earlier kernels, not for copies in other queues.
+/// Copies the bytes of `from`. If `from` is a single byte instead of a view, copies this byte to every byte of `to`. On
+/// a GPU the copy waits for earlier kernels, but not for copies in other queues.
 template <class To, class From>
 void copy_now(const To& to, const From& from) {
   if constexpr (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible) {
@@ -102,7 +104,7 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   const Index whole = in_huge_pages(bytes);
   const bool huge = device_is_host() && whole >= huge_page_bytes;
   const std::size_t asked = huge ? std::size_t(whole) + std::size_t(huge_page_bytes) : std::size_t(bytes);
-  void* const memory = !of_kokkos         ? std::malloc(asked)  // no kernel will see it (kokkos_compat.hpp)
+  void* const memory = !of_kokkos         ? std::malloc(asked)  // no kernel will use it (kokkos_compat.hpp)
                        : device_is_host() ? memory_of_kokkos(purpose, Index(asked))
                                           : device_blocks().take(bytes);
   if (memory == nullptr) {
@@ -167,8 +169,8 @@ void fill_zero(void* device, Index bytes) {
   if (!device_is_host())
     return copy_now(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
   if (!Kokkos::is_initialized()) return void(std::memset(device, 0, std::size_t(bytes)));
-  // Kokkos fills a view byte by byte, which is slower. As in Kokkos' fill, each thread touches its part first, so that
-  // the part's pages are near this thread.
+  // Kokkos fills a view byte by byte, which is slower. As in Kokkos' fill, the thread that fills a part is the first to
+  // touch it, so that the part's pages are near this thread.
   const Index parts = std::min<Index>(host_threads(), ceil_div(bytes, zeroed_at_once));
   const auto zero = [=](const Index i) {
     const Interval part = even_part(bytes, parts, i);

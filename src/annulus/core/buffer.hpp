@@ -10,7 +10,8 @@
 namespace annulus::core {
 
 /// An uninitialised array of bytes, counted in the memory ledger under `purpose` while it lives. Copies of a Buffer
-/// share the array. Throws Error(failure), which names purpose and size, if there is not enough memory.
+/// share the array. If there is not enough memory, the constructor throws Error(failure), whose message gives purpose
+/// and size.
 class Buffer {
  public:
   Buffer() = default;
@@ -34,8 +35,9 @@ class Buffer {
   Index bytes_ = 0;
 };
 
-/// While an object lives and this thread has called message_starts(), memory of Buffers that this thread destroys while
-/// an exception unwinds stays allocated until the program ends: messages in flight may still read it or write to it.
+/// Keeps memory that messages in flight may still read or write. While an object lives, and after its thread has called
+/// message_starts(), Buffers that this thread destroys while a new exception unwinds keep their memory until the
+/// program ends.
 class BuffersStay {
  public:
   BuffersStay();
@@ -46,10 +48,10 @@ class BuffersStay {
   BuffersStay& operator=(const BuffersStay&) = delete;
 };
 
-/// Copy bytes between host memory and a buffer's memory, which may be host memory, too. Complete on return.
+/// Copy bytes between host memory and a buffer's memory, which may be host memory, too. On return the copy is complete.
 void copy_to_device(void* device, const void* host, Index bytes);
 void copy_to_host(void* host, const void* device, Index bytes);
-/// Fills a buffer's memory with zero bytes. Complete on return.
+/// Fills a buffer's memory with zero bytes. On return all bytes are zero.
 void fill_zero(void* device, Index bytes);
 
 /// True if the default execution space reads host memory directly (OpenMP, Serial, Threads), or Kokkos was not started.

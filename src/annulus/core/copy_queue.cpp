@@ -57,8 +57,9 @@ GPU(Event_t) event_of(const When& moment) { return static_cast<const Event&>(*mo
 class GpuQueue final : public CopyQueue {
  public:
   GpuQueue() {
-    // "Non-blocking": this stream and the default stream do not wait for each other. It has the greatest priority:
-    // otherwise the few thread blocks of an NCCL kernel would wait for all thread blocks of an attention kernel.
+    // "Non-blocking": this stream and the default stream do not wait for each other. This stream has the greatest
+    // priority, because otherwise the few thread blocks of an NCCL kernel would wait for all thread blocks of an
+    // attention kernel.
     int least = 0, greatest = 0;
     check(GPU(DeviceGetStreamPriorityRange)(&least, &greatest), "DeviceGetStreamPriorityRange");
     check(GPU(StreamCreateWithPriority)(&stream_, GPU(StreamNonBlocking), greatest), "StreamCreateWithPriority");

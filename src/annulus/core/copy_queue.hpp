@@ -16,7 +16,8 @@ struct Lines {
   Index pitch = 0;
 };
 
-/// A moment in the work of the kernels or of a queue. The moment is over when all work requested before it is done.
+/// A moment in the work of the kernels or of a queue. The moment is over when all work that was requested before this
+/// moment is done.
 struct Moment {
   virtual ~Moment() = default;
 };
@@ -24,7 +25,7 @@ using When = std::shared_ptr<const Moment>;  ///< null: a moment that is over
 
 /// Makes copies one after another. "The kernels" are those of the default execution space's default instance.
 ///
-/// Worked example: rows that a kernel made are copied to the host; then other rows are copied from there for a kernel:
+/// Worked example: copies rows that a kernel made to the host, then copies other rows from the host for a kernel:
 ///   kernel<<<>>>; made = q.kernels_so_far(); q.wait_for(made); q.copy(rows, host); out = q.so_far();
 ///   ... once q.is_over(out), `host` may be read and `rows` may change
 ///   q.copy(host, others); in = q.so_far(); q.kernels_wait_for(in); kernel<<<others>>>
@@ -43,14 +44,15 @@ class CopyQueue {
   virtual When so_far() = 0;
   /// True if `moment` is over. Throws Error(failure) if a copy failed.
   virtual bool is_over(const When& moment) = 0;
-  /// Kernels that are launched from now on begin after `moment`. On the host this does nothing: copy() returns when its
-  /// copy is done, so every moment is over already.
+  /// Kernels that are launched from now on begin after `moment`. On the host this does nothing, because copy() returns
+  /// when its copy is done, so every moment is over already.
   virtual void kernels_wait_for(const When& moment) = 0;
   /// Returns the GPU's stream, to which libraries can add work of their own; null on the host.
   virtual void* stream() { return nullptr; }
 };
 
-/// Makes a queue, independent of others. On a GPU it is a stream; elsewhere each copy is done when copy() returns.
+/// Makes a queue, independent of others. On a GPU the queue is a stream; elsewhere each copy is done when copy()
+/// returns.
 std::unique_ptr<CopyQueue> make_copy_queue();
 
 /// Host memory for the copies of a CopyQueue. In builds for GPUs this memory is pinned, so the GPU reads and writes it

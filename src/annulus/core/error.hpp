@@ -1,4 +1,4 @@
-// Errors that a user sees. Every message says what was found, where, and what was expected.
+// Throws errors that a user sees. Every message says what was found, where, and what was expected.
 #pragma once
 
 #include <fmt/format.h>

@@ -14,7 +14,7 @@ enum class ErrorKind {
   stalled = 4,       ///< no rank made progress, or a call did not return
 };
 
-/// The program ends with exit status kind(), and prints what().
+/// An error that the program reports by printing what() and ending with exit status kind().
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}

@@ -49,8 +49,8 @@ void FreeBlocks::stop() {
 }
 
 /// Releases kept blocks until `bytes` more fit below a limit. The limit is the largest total that was in use, or the
-/// total that is now in use plus `bytes`, if that is more. Each time it releases the smallest block that is enough, or
-/// the largest block if none is enough.
+/// total that is now in use plus `bytes`, if that is more. In each step, releases the smallest block that is enough, or
+/// the largest block if no block is enough.
 void FreeBlocks::make_room(Index bytes) {
   const Index most = std::max(most_used_, used_bytes_ + bytes);
   while (!kept_.empty() && used_bytes_ + kept_bytes_ + bytes > most) {

@@ -49,7 +49,8 @@ int gpu_count() {
 #if defined(GPU)
 namespace {
 
-/// The properties of the GPU in use; nullptr if there is no GPU. Keeps them, because the driver needs a millisecond.
+/// The properties of the GPU in use; nullptr if there is no GPU. Keeps the properties, because the driver needs a
+/// millisecond to find them.
 const DeviceProperties* properties_in_use() {
   static std::mutex mutex;
   static std::map<int, DeviceProperties> known;

@@ -1,4 +1,5 @@
-// Facts about GPUs that are needed before Kokkos starts. Builds for GPUs also start on login nodes without a GPU.
+// Finds facts about GPUs without Kokkos. They are needed before Kokkos starts, and on login nodes without a GPU, where
+// builds for GPUs also run, but without Kokkos.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Functions of the GPU's runtime library. Their names in CUDA and HIP differ only in a prefix: GPU(Malloc) is
-// cudaMalloc or hipMalloc. Builds for host threads, and so far for other GPUs, do not define the macro.
+// Defines a macro for functions of the GPU's runtime library. Their names in CUDA and HIP differ only in a prefix:
+// GPU(Malloc) is cudaMalloc or hipMalloc. Builds for host threads, and so far for other GPUs, do not define the macro.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,4 +1,4 @@
-// Limits for the size of a head.
+// Defines limits for the size of a head.
 #pragma once
 
 #include "annulus/core/types.hpp"

@@ -17,9 +17,9 @@ constexpr Index in_huge_pages(Index bytes) {
   return missing > huge_page_bytes / 2 || bytes > std::numeric_limits<Index>::max() - missing ? bytes : bytes + missing;
 }
 
-/// Asks the operating system to use huge pages for the whole pages of 2 MiB in [memory, memory + bytes). Call it before
-/// the memory is touched. Does nothing if the system has no huge pages (Linux with transparent huge pages switched off,
-/// other systems).
+/// Asks the operating system to use huge pages for the whole pages of 2 MiB in [memory, memory + bytes). Call this
+/// function before the memory is touched. Does nothing if the system has no huge pages (Linux with transparent huge
+/// pages switched off, other systems).
 void ask_for_huge_pages(void* memory, Index bytes);
 
 }  // namespace annulus::core

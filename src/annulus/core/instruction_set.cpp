@@ -13,7 +13,7 @@ namespace {
 constexpr int none = -1;
 std::atomic<int> limit{none};
 
-/// On Intel's processors VDPBF16PS is slower than the instructions that it replaces: see preferred_limit().
+/// On Intel's processors the products of avx512_bf16 are slower than those of avx512: see preferred_limit().
 InstructionSet fastest_vectors() {
 #if defined(__x86_64__)
   if (__builtin_cpu_is("intel")) return InstructionSet::avx512;
@@ -21,7 +21,8 @@ InstructionSet fastest_vectors() {
   return InstructionSet::avx512_bf16;
 }
 
-/// Returns the last usable set that does not come after `most`. There always is one: every processor can use baseline.
+/// Returns the last usable set that does not come after `most`. There is always such a set, because every processor can
+/// use baseline.
 InstructionSet best_up_to(InstructionSet most) {
   static const std::vector<InstructionSet> usable = usable_instruction_sets();
   return *std::find_if(usable.rbegin(), usable.rend(), [&](InstructionSet set) { return set <= most; });
@@ -54,7 +55,8 @@ std::string_view name_of(InstructionSet set) {
 std::vector<InstructionSet> usable_instruction_sets() {
   std::vector<InstructionSet> usable{InstructionSet::baseline};
 #if defined(__x86_64__)
-  // Every processor with AVX2 and FMA can also convert half precision (F16C); not every compiler can test for F16C.
+  // The set avx2 also uses F16C, which converts half precision. We do not test for F16C, because every processor with
+  // AVX2 and FMA has it, and not every compiler can test for it.
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");

@@ -61,8 +61,8 @@ bool is_busy(const ExecSpace& space) {
 
 /// Calls Kokkos::initialize on GPU number `device` modulo the number of GPUs that this process may use, unless the
 /// command line names a GPU (--kokkos-device-id). Without a GPU backend `device` has no effect. Removes Kokkos' own
-/// options from argc and argv. A build for GPUs does not start Kokkos on a node without a GPU. There Buffer is host
-/// memory, loops on the host run on one thread, and work that needs kernels calls require_device() first.
+/// options from argc and argv. A build for GPUs does not start Kokkos on a node without a GPU. On such a node Buffer is
+/// host memory, loops on the host run on one thread, and work that needs kernels calls require_device() first.
 void initialize_kokkos(int& argc, char**& argv, int device);
 
 /// Checks a number of threads that the user sets by `name`, an option or environment variable of Kokkos. A later
@@ -83,7 +83,7 @@ void require_device();
 /// Kokkos' table of OpenMP threads has this many entries, and Kokkos does not check whether a program asks for more
 /// threads.
 inline constexpr int most_kokkos_threads = 512;
-/// Number of threads that run kernels on the host: Kokkos' threads, or the limit of limit_host_threads() if lower.
+/// Number of threads that run kernels on the host: Kokkos' threads, or the lower limit of limit_host_threads().
 int host_threads();
 /// Lets at most `most` threads (1 or more) run attention kernels and for_each_on_host(), for programs whose other
 /// libraries have threads, too.
@@ -98,7 +98,7 @@ void for_each_on_host(const char* label, Index first, Index end, const Body& bod
     const Interval part = even_part(end - first, threads, thread);
     for (Index i = first + part.begin; i < first + part.end; ++i) body(i);
   };
-  if (threads == 1) return work(0);  // perhaps Kokkos was not started
+  if (threads == 1) return work(0);  // without Kokkos, which perhaps was not started
   Kokkos::parallel_for(label, Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1), work);
   Space().fence();
 }

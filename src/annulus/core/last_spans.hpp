@@ -1,4 +1,4 @@
-// Keeps the spans that ended last, in every run, so that a message can say what a rank did before it stopped.
+// Keeps the spans that ended last, in every run, so that a message can say what a rank did before the rank stopped.
 #pragma once
 
 #include <string>

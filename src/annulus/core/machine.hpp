@@ -24,7 +24,7 @@ struct Link {
 
 struct Machine {
   std::string source = "built-in default";  ///< where the numbers come from, for the user
-  std::vector<KernelRate> kernel;           ///< ascending head_dim; the last one serves all larger heads
+  std::vector<KernelRate> kernel;           ///< ascending head_dim; the last rate serves all larger heads
   double float64_factor = 2;                ///< time of float64 arithmetic / time of float32
   double half_factor = 1.1;                 ///< time with float16 or bfloat16 tensors / with float32
   /// Time with products of the named precision / with products of float32, whatever type the tensors have.
@@ -37,14 +37,14 @@ struct Machine {
   double seconds_per_call = 5e-6;          ///< to prepare and start the kernel's work on one pair and one block of keys
   double seconds_per_row = 1e-7;           ///< to pack a row of one head for one pair, and for its running softmax
   double seconds_per_communicator = 5e-5;  ///< to make and free a communicator with all ranks
-  Link window = {5e-4, 1e-9};              ///< to make, fill and free a window; seconds_per_message is per window
+  Link window = {5e-4, 1e-9};              ///< to make, fill and free an MPI window; seconds_per_message is per window
   double seconds_per_interval = 1e-5;      ///< to plan, collect and start work, per interval of rows
   double read_rate = 1e9;  ///< bytes per second that a rank reads from an uncached file while all ranks read
   Index ranks_per_node = 1;
   double memory_per_rank = 0;  ///< bytes
   std::string memory_source;   ///< what sets memory_per_rank, for messages; empty: `source`
   double window_per_rank = std::numeric_limits<double>::infinity();  ///< bytes of MPI windows that a rank may have
-  std::string window_source;                                         ///< where the windows' memory is, for messages
+  std::string window_source;                                         ///< where MPI windows have their memory, for users
 
   /// Returns what sets memory_per_rank, for messages.
   const std::string& why_this_memory() const { return memory_source.empty() ? source : memory_source; }

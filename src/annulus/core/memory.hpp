@@ -32,7 +32,7 @@ class MemoryLedger {
   Count total_;
 };
 
-/// Bytes as text: "1.5 GiB".
+/// Returns bytes as text: "1.5 GiB".
 std::string describe_bytes(double bytes);
 
 /// The one ledger of this process.

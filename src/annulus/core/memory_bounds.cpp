@@ -61,7 +61,8 @@ std::optional<Index> free_of(const fs::path& group, const CgroupFiles& files) {
   return std::max<Index>(0, limit - used);
 }
 
-/// The folder where the memory cgroups are mounted, and the topmost group that is visible there.
+/// The folder where the memory cgroups are mounted, and the topmost group that is visible there. mount_of() finds it
+/// for version 2 of cgroups if `second` is true, otherwise for version 1.
 struct Mount {
   std::string top;
   std::string folder;
@@ -90,8 +91,8 @@ std::string seen_as(const std::string& group, const std::string& top) {
 void add_cgroups(const std::string& root, const std::string& group, bool second, std::vector<MemoryBound>& bounds) {
   const std::optional<Mount> mount = mount_of(root, second);
   if (!mount) return;
-  // If the group's name comes from another container, its folder does not exist here, and it adds no bound. The loop
-  // goes up to the topmost group, which is always visible.
+  // If the group's name comes from another container, the group's folder does not exist here, and the group adds no
+  // bound. The loop goes up to the topmost group, which is always visible.
   for (fs::path seen = seen_as(group, mount->top);; seen = seen.parent_path()) {
     const fs::path folder = root + mount->folder + seen.string();
     if (const auto free = free_of(folder, second ? version2 : version1)) {

@@ -8,8 +8,8 @@
 
 namespace annulus::core {
 
-/// Measurements of one hop, or of the whole exchange in strategies without hops. Hop 0 is the work on the rank's own
-/// rows.
+/// Measurements of one hop, or of the whole exchange in strategies without hops. Element 0 of RankMetrics::hops is the
+/// work on the rank's own rows.
 struct HopMetrics {
   double compute_seconds = 0;     ///< wall time in the attention kernel
   double kernel_cpu_seconds = 0;  ///< CPU time of all threads of the rank in the kernel

@@ -5,8 +5,8 @@
 namespace annulus::core {
 namespace {
 
-// The functions below are inlined into one function per instruction set. There make_chunk() becomes vector code, as its
-// loops have a fixed length. The arrays stay in the first-level cache.
+// The functions below are inlined into one function per instruction set. In these functions make_chunk() becomes vector
+// code, because its loops have a fixed length. The arrays stay in the first-level cache.
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 constexpr int chunk_pairs = 64, chunk_numbers = 2 * chunk_pairs;
 

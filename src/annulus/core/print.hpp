@@ -1,4 +1,4 @@
-// Text for the user on stdout, and messages on stderr.
+// Prints text for the user on stdout, and messages on stderr.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,8 @@
 
 namespace annulus::core {
 
-/// errno of the first text that could not be written on stdout; 0 if all was written. main() looks at it at the end.
+/// errno of the first text that could not be written on stdout; 0 if all was written. main() checks this number at the
+/// end.
 inline int first_print_error = 0;
 
 inline void note_print_error(bool failed) {
@@ -27,7 +28,7 @@ inline std::string how_many(std::integral auto count, std::string_view noun) {
 }
 
 /// Formats text and prints it on stdout. Text is lost if stdout cannot be written (a full disk, a reader that has gone
-/// away). fmt::print() would throw then, and end a run of hours only because its text is not read.
+/// away). In such a case fmt::print() would throw, and so end a run of hours only because its text is not read.
 template <class... Args>
 void print(fmt::format_string<Args...> format, Args&&... args) {
   const std::string text = fmt::format(format, std::forward<Args>(args)...);

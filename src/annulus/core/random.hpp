@@ -1,5 +1,6 @@
-// Random numbers by counter: a value is a function of (seed, tensor, global linear index) alone. So it is the same on
-// every machine and for every number of ranks and threads, and a test can find out to which index a number belongs.
+// Makes random numbers by counter: a value is a function of (seed, tensor, global linear index) alone. So the value is
+// the same on every machine and for every number of ranks and threads, and a test can find out to which index a number
+// belongs.
 //
 //   counter  = tensor 2^56 + pair, key = seed                       two 32-bit words each, low word first
 //   (a, b)   = Threefry-2x32-20(key, counter)
@@ -122,7 +123,7 @@ struct NormalPair {
 };
 /// The upper two bits of words.high select a quarter of the circle. The other bits give t with |t| < 1/2: the angle
 /// inside the quarter is t pi / 2. Polynomials of t squared give sin(t pi / 2) / t and cos(t pi / 2). The quarter
-/// decides which of the two numbers gets the sine, and their signs.
+/// decides which of the two numbers is the sine times the radius, and which signs both numbers have.
 KOKKOS_FORCEINLINE_FUNCTION NormalPair box_muller(Words words) {
   const float radius = std::sqrt(minus_two_log(words.low));
   const std::uint32_t b = words.high;

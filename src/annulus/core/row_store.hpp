@@ -1,5 +1,5 @@
-// Rows of tensors that are in a file instead of memory. Strategies read and write such rows through the interface
-// below. Folder store implements it, and app passes it to the strategies.
+// Describes rows of tensors that are in a file instead of memory. Strategies read and write such rows through the
+// interface below. Folder store implements the interface, and app passes the objects to the strategies.
 #pragma once
 
 #include <array>
@@ -31,7 +31,8 @@ enum class StoredTensor {
   top_weights
 };
 
-/// Says how many rows a tensor has, how many heads a row, how many numbers a head, and their type in memory.
+/// Says how many rows a tensor has, how many heads a row has, how many numbers a head has, and the type of the numbers
+/// in memory.
 struct StoredTensorEntry {
   enum class Rows { query, key };                           ///< Sq rows (Sq: number of queries), or S
   enum class Heads { query, key };                          ///< H heads, or Hkv
@@ -46,7 +47,7 @@ struct StoredTensorEntry {
   Type type;
 };
 
-/// Every tensor, in the order of the enumeration. The forward pass makes `normalizers` for the backward pass
+/// Every tensor, in the order of StoredTensor. The forward pass makes `normalizers` for the backward pass
 /// (kernels/normalizer.hpp); `normalizers` are not part of the result.
 inline constexpr auto stored_tensor_table = [] {
   using Rows = StoredTensorEntry::Rows;
@@ -115,10 +116,11 @@ class RowSource {
 
   virtual ~RowSource() = default;
 
-  /// Starts to read pieces of a tensor, in its type in memory. Reads are done in the order in which they were started.
-  /// The caller keeps the memory valid until wait() returns or the source is destroyed. May throw what wait() throws.
+  /// Starts to read pieces of a tensor, as numbers of the type that the tensor has in memory. Reads are done in the
+  /// order in which they were started. The caller keeps the memory valid until wait() returns or the source is
+  /// destroyed. May throw what wait() throws.
   virtual Ticket start(StoredTensor tensor, std::vector<RowPiece> pieces) = 0;
-  /// Returns when the read is done. Throws Error(failure) if this read or an earlier one failed or met NaN or an
+  /// Returns when the read is done. Throws Error(failure) if this read or an earlier read failed, or found a NaN or an
   /// infinity; the message gives dataset, global index and value.
   virtual void wait(Ticket ticket) = 0;
   virtual RowTraffic traffic() const { return {}; }

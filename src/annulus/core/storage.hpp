@@ -1,6 +1,6 @@
-// 16-bit storage types. We define our own, because in builds without a GPU back end Kokkos' half_t and bhalf_t are
-// float. Our types only store numbers: kernels convert them to float or double, or pass their bits to instructions
-// that multiply 16-bit numbers.
+// Defines 16-bit storage types. We define our own types, because in builds without a GPU back end Kokkos' half_t and
+// bhalf_t are float. Our types only store numbers: kernels convert them to float or double, or pass their bits to
+// instructions that multiply 16-bit numbers.
 #pragma once
 
 #include <Kokkos_Core.hpp>

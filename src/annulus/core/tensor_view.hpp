@@ -1,4 +1,4 @@
-// A tensor in the memory of the default execution space, described by integers. A view owns no memory.
+// Describes a tensor in the memory of the default execution space by integers. A view owns no memory.
 #pragma once
 
 #include "annulus/core/types.hpp"

@@ -1,7 +1,8 @@
 // Records what this rank does and when, as spans of time. Each span becomes a bar of the trace (output.trace) and a
 // region of Kokkos Tools with the same name. Seconds of some kinds also become numbers in /run (core/metrics.hpp).
 //
-// Without a Timeline and without a tool a span costs only two readings of the clock and an entry in last_spans.hpp.
+// Without a Timeline and without a Kokkos tool a span costs only two readings of the clock and an entry in
+// last_spans.hpp.
 #pragma once
 
 #include <string>

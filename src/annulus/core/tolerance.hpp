@@ -1,4 +1,5 @@
-// Tolerances: how far a result may differ from the float64 definition. `verify` and the tests use these numbers.
+// Defines tolerances: how far a result may differ from the float64 definition. `verify` and the tests use these
+// numbers.
 #pragma once
 
 #include <algorithm>
@@ -35,16 +36,17 @@ constexpr double gradient_tolerance(DType type) {
   }
 }
 
-/// Returns a type: results of this precision must meet the tolerances of that type. For 3xbfloat16, which has its own
-/// tolerances (below), the result is not used. TF32 numbers have mantissas as long as float16 numbers. In precision
-/// bfloat16 the weights are rounded to bfloat16 before they multiply v.
+/// Returns the type whose tolerances results of this precision must meet. The result for 3xbfloat16 is not used,
+/// because 3xbfloat16 has tolerances of its own (below). TF32 numbers have mantissas as long as those of float16
+/// numbers. In precision bfloat16 the weights are rounded to bfloat16 before they multiply v.
 constexpr DType rounding_of(Precision precision) {
   return precision == Precision::tf32       ? DType::float16
          : precision == Precision::bfloat16 ? DType::bfloat16
                                             : type_of(precision);
 }
 
-/// Returns how much rounding may change a score of size 1. Precision bfloat16 uses its tensors without rounding them.
+/// Returns how much rounding may change a score of size 1. In precision bfloat16, q and k are bfloat16 numbers already,
+/// and are not rounded again.
 constexpr double score_rounding(Precision precision) {
   switch (precision) {
     case Precision::float64:
@@ -60,9 +62,9 @@ constexpr double score_rounding(Precision precision) {
   }
 }
 
-/// Tolerances by the precision of the computation, for rows whose scores have sizes up to `scores`: rounding changes a
-/// large score, and so its weight, by more than the other tolerances. A result may differ by the largest of this
-/// tolerance and the tolerances by the types in which tensors are stored.
+/// Return the tolerance for a precision of the computation, for rows whose scores have sizes up to `scores`. The
+/// tolerance grows with `scores`, because rounding changes a large score, and so its weight, by more. A result may
+/// differ by the largest of this tolerance and the tolerances for the types in which tensors are stored.
 constexpr double forward_tolerance(Precision precision, double scores = 0) {
   const double least = precision == Precision::three_bfloat16 ? 1e-4 : forward_tolerance(rounding_of(precision));
   return std::max(least, 2 * scores * score_rounding(precision));

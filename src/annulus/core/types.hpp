@@ -1,4 +1,4 @@
-// Types that all folders of src/annulus use: index type, axis order, storage types.
+// Defines types that all folders of src/annulus use: index type, axis order, storage types.
 //
 // Axis order in memory: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv), lse
 // (B, S, H), all row-major. So the D numbers of one (batch, row, head) are contiguous. In q, the next row of the same
@@ -15,14 +15,15 @@
 
 namespace annulus::core {
 
-/// Rows, heads, bytes, counts of pairs: always 64 bits, because a million-token problem has more than 2^31 numbers.
+/// The type of numbers of rows, heads, bytes and pairs. It has 64 bits, because the tensors of a million tokens have
+/// more than 2^31 numbers.
 using Index = std::int64_t;
 
 /// A number of kept (query, key, head) triples. It may not fit into 64 bits: 2^32 rows that all see each other give
 /// 2^64 triples for each head and batch entry.
 __extension__ using Count = __int128;
 
-/// Extents of one attention problem. kv_heads divides heads (fewer in grouped-query attention, otherwise equal).
+/// Extents of one attention problem. kv_heads divides heads: it is smaller in grouped-query attention, otherwise equal.
 struct Shape {
   Index batch = 1;
   Index sequence = 0;
@@ -31,7 +32,8 @@ struct Shape {
   Index head_dim = 1;
   Index value_dim = 0;  ///< Dv if it is not D, otherwise 0: see set_value_dim()
 
-  /// Number of elements in a head of v, out and dout; q and k have head_dim. In latent attention: 512, head_dim 576.
+  /// Number of elements in a head of v, out and dout; a head of q or k has head_dim. In multi-head latent attention
+  /// this number is 512, and head_dim is 576.
   Index dim_of_values() const { return value_dim == 0 ? head_dim : value_dim; }
   void set_value_dim(Index numbers) { value_dim = numbers == head_dim ? 0 : numbers; }
   bool has_value_dim() const { return value_dim != 0; }
@@ -202,8 +204,8 @@ constexpr bool takes(Precision precision, DType stored) {
 constexpr DType lse_type(DType input) { return input == DType::float64 ? DType::float64 : DType::float32; }
 
 /// Returns the precision that `auto` means: float64 for float64 input; bfloat16 for bfloat16 input if the machines have
-/// products of bfloat16; otherwise float32. kernels::default_precision() calls this; for float16 it may choose
-/// 3xbfloat16 instead.
+/// products of bfloat16; otherwise float32. kernels::default_precision() calls this function, but may choose 3xbfloat16
+/// for float16 input.
 constexpr Precision default_precision(DType input, bool bfloat16_products = false) {
   if (input == DType::bfloat16 && bfloat16_products) return Precision::bfloat16;
   return input == DType::float64 ? Precision::float64 : Precision::float32;

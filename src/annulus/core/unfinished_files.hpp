@@ -16,15 +16,17 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// Notes a file until it is forgotten; returns its number in the table. Returns -1 if the table is full or the path is
-/// too long: then the file is not removed if a signal ends the process. Only one thread may call this.
+/// Notes a file until forget_unfinished_file() is called, and returns the file's number in the table. Returns -1 if the
+/// table is full or the path is too long. Then the file is not removed if a signal ends the process. Only one thread
+/// may call this.
 int note_unfinished_file(const std::string& path, FileIdentity identity);
 /// Call this when the file is finished or removed, or when this process must no longer remove it. -1 is allowed.
 void forget_unfinished_file(int number);
 
-/// A MakingScope must live from before a file is created until note_unfinished_file() has returned. Without it, a
-/// signal that ended this process in between would leave the file. While a scope lives, signals to this thread wait.
-/// remove_unfinished_files() in other threads waits, too, but for at most a second. Only one scope may live at a time.
+/// A MakingScope must live from before a file is created until note_unfinished_file() has returned. Without a scope, a
+/// signal that ended this process in between would leave the file behind. While a scope lives, signals to this thread
+/// wait. remove_unfinished_files() in other threads waits, too, but for at most a second. Only one scope may live at a
+/// time.
 class MakingScope {
  public:
   MakingScope();

@@ -1,9 +1,9 @@
-// The kernel's arguments: integers only.
+// Defines the kernel's arguments, which are only integers.
 //
-// A comb is the set of rows base, base + r, base + 2r, ... of one segment. Comb index t = 0, 1, 2, ... counts them. A
-// rank stores rows in arrays that hold pieces of combs. A Run says where a range of comb indices lies in such an array.
-// Causal attention inside a comb is t_key <= t_query (Band::upto). So the kernel computes attention without global row
-// numbers, dilation or ranks.
+// A comb is the set of rows base, base + r, base + 2r, ... of one segment. Comb index t = 0, 1, 2, ... counts these
+// rows. A rank stores rows in arrays that hold pieces of combs. A Run says where a range of comb indices lies in such
+// an array. Causal attention inside a comb is t_key <= t_query (Band::upto). So the kernel computes attention without
+// global row numbers, dilation or ranks.
 //
 // Worked example: segment rows 8..15, r = 3, offset 1 -> comb rows 9, 12, 15 (t = 0, 1, 2). A rank that owns
 // rows 10..15, stored from 0, holds the Run {t = 1, row = 2, stride = 3, count = 2}: comb index 1 is global row 12 =
@@ -83,7 +83,7 @@ struct WorkItem {
 /// One pair of a pattern, (segment, dilation) or (window, dilation), as one head sees it. With a segment, row y of a
 /// document is picked if (y mod segment) mod dilation = offset. An offset of -1 means that the pair has no rows for
 /// this head. With a window (offset 0), row x sees the rows y with x - y = j dilation, -right <= j <= left, and the
-/// rows of the document before its row `first`.
+/// document's rows before row `first`.
 struct HeadPair {
   Index segment = 1;
   Index dilation = 1;

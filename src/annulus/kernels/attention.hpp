@@ -2,7 +2,7 @@
 //
 // A distribution strategy gets rows of K and V (the strategy pass_q: rows of q) from other ranks or from a file. It
 // calls attend() with the work items whose rows have arrived, and finish() at the end. attend() knows nothing about
-// dilation, segments, ranks or files: its arguments are pieces of combs (core/work_item.hpp).
+// dilation, segments, ranks or files, because its arguments are pieces of combs (core/work_item.hpp).
 #pragma once
 
 #include <functional>
@@ -23,17 +23,17 @@ namespace annulus::kernels {
 ///   cudnn   cuDNN on NVIDIA GPUs, for tensors of 16-bit numbers; `device` computes what cuDNN does not take
 using core::Backend;
 
-/// Returns why this process does not have this back end, or an empty string if it has it. On a machine without a GPU,
-/// it is enough that the build has this back end.
+/// Returns why this process cannot use this back end, or an empty string if it can. On a machine without a GPU, the
+/// string is also empty if the build has the back end.
 std::string why_no_backend(Backend backend);
 
 /// Returns `host` if this build has it, otherwise `device`.
 Backend default_backend();
 
-/// Returns why a back end has no products of this precision, or an empty string if it has them. Only the host has
-/// products of bfloat16, 3xbfloat16 and 6xbfloat16. Only GPUs with matrix units for TF32 have products of TF32 (on a
-/// machine without a GPU, a build with kernels for them is enough). Example: "products of tf32 are made by the matrix
-/// units of a GPU (NVIDIA, sm_80 and later), and this build computes on the host".
+/// Returns why a back end has no products of this precision, or an empty string if it has them. Only the host has the
+/// precisions bfloat16, 3xbfloat16 and 6xbfloat16. Only GPUs with matrix units for TF32 have products of TF32. (On a
+/// machine without a GPU, it is enough that the build has kernels for TF32.) Example: "products of tf32 are made by the
+/// matrix units of a GPU (NVIDIA, sm_80 and later), and this build computes on the host".
 std::string why_no_products(Backend backend, core::Precision precision);
 
 /// Returns the precision in which products are computed: `precision`, with one exception. Only kernels for matrix units
@@ -42,12 +42,12 @@ std::string why_no_products(Backend backend, core::Precision precision);
 core::Precision computed_products(const core::Shape& shape, core::Precision precision, bool ruled);
 
 /// Returns the precision that `auto` means for tensors of type `stored`: float64 for float64, otherwise float32, with
-/// two exceptions. For bfloat16 it is bfloat16 if the back end has products of bfloat16, the instruction set in use has
-/// an instruction for them, and no statistics are wanted. (Such products cost digits, so users who want statistics from
-/// them must name the precision.) `any_cut`: bits must be the same for any cut of the keys, not only between granules.
-/// AMX cannot do that, so the vector set used beside AMX must have the instruction. For float16 it is 3xbfloat16 if the
-/// host computes, this process has matrix units, no statistics are wanted and `any_cut` is false. So ranks may get
-/// different answers: a processor without matrix units computes the set amx with vectors, and its answer is float32.
+/// two exceptions. For tensors of bfloat16 it is bfloat16 if the back end has this precision, the instruction set in
+/// use has an instruction for its products, and no statistics are wanted. (These products cost digits, so users who
+/// want statistics from them must name the precision.) `any_cut`: bits must be the same for any cut of the keys, not
+/// only for cuts between granules. AMX cannot make such bits, so the vector set used beside AMX must have the
+/// instruction. For tensors of float16 it is 3xbfloat16 if the host computes, this process has matrix units, no
+/// statistics are wanted and `any_cut` is false. So answers differ if only some of the ranks have matrix units.
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
 /// Returns the instruction set that the host back end uses on this machine: "amx", "avx512_bf16", "avx512", "avx2" or
@@ -58,23 +58,24 @@ std::string_view host_instruction_set();
 /// scores in base 2 (scale * log2(e) * q.k, changed by Operands::rule), and m an even integer that is at least the
 /// largest s2 (AMX: more than the largest s2 - 1). With bias = exponent_bias:
 ///   l = sum 2^(s2 - m + bias),  acc = sum 2^(s2 - m + bias) v
-/// Scores that overflow make no NaN. An empty state has m = -inf and l = 0. Its acc counts as 0, whatever numbers are
-/// in it, so acc need not be cleared. If the entropy is wanted, there is also score_sum = sum 2^(s2 - m + bias) s2:
-/// with P = 2^(s2 - m + bias) / l the entropy is -sum P ln P = lse - ln(2) score_sum / l. Layouts: m, l, score_sum (B,
-/// rows, H); acc (B, rows, H, Dv); all of type_of(precision), in the default execution space's memory.
+/// Scores that overflow make no NaN. An empty state has m = -inf and l = 0. Its acc counts as 0, whatever numbers acc
+/// holds, so acc need not be cleared. If the entropy is wanted, a state also has score_sum = sum 2^(s2 - m + bias) s2,
+/// because with P = 2^(s2 - m + bias) / l the entropy is -sum P ln P = lse - ln(2) score_sum / l. m, l and score_sum
+/// are (B, rows, H), acc is (B, rows, H, Dv), all of type_of(precision) and in the default execution space's memory.
 ///
 /// Keys are added one after another (an item's keys in descending order of t), and rescaling is exact. So out and lse
 /// have the same bits however a row's keys are cut into calls, items and tiles, and whichever thread works on the row.
 /// There are two conditions. The exponent bias must be reproducible_exponent_bias. Calls must come in the canonical
-/// order: row x takes keys x, x - 1, ..., 0 (Band::upto), then the keys after x, the last one first (Band::after).
-/// Other back ends, other instruction sets of the host and other kinds of device may give other bits. Without the bias,
-/// a key whose weight is below about 2^-108 of the largest weight may count with one cut and not with another.
+/// order: the row of comb index x takes keys x, x - 1, ..., 0 (Band::upto), then the keys after x, the last one first
+/// (Band::after). Other back ends, other instruction sets of the host and other kinds of device may give other bits.
+/// Without the bias, a key whose weight is below about 2^-108 of the largest weight may count with one cut and not with
+/// another.
 ///
 /// by_granules: matrix units add the keys of one granule (granule_of()) at a time, and count its hidden keys as zeros.
-/// Bits are then the same if items are cut only between granules of comb indices; no bias is needed.
+/// Bits are then the same if items are cut only between granules of comb indices, also with an exponent bias of 0.
 class State {
  public:
-  /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error if there is not enough memory.
+  /// Makes empty states for `rows` rows of `shape`, without use of shape.sequence. Throws Error if memory is too small.
   State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias = 0,
         bool entropy = false);
   /// The same, but the accumulator uses memory that exists already, of acc_bytes() bytes. This can be the output's
@@ -82,7 +83,7 @@ class State {
   State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias, bool entropy,
         core::Buffer acc);
 
-  /// Return the bytes of such states with their accumulator, and of the accumulator alone, to predict memory.
+  /// Return how many bytes such states take with their accumulator, and how many the accumulator takes alone.
   static core::Index bytes(const core::Shape& shape, core::Index rows, core::Precision precision, bool entropy = false);
   static core::Index acc_bytes(const core::Shape& shape, core::Index rows, core::Precision precision);
 
@@ -97,30 +98,30 @@ class State {
   core::Buffer l;
   core::Buffer score_sum;  ///< no bytes if the entropy is not wanted
   core::Buffer acc;
-  /// True if statistics divide by l. Matrix units for 16-bit numbers are then not used: with products of bfloat16 or
-  /// float16 they round the weights in l.
+  /// True if statistics divide by l. Matrix units for 16-bit numbers are then not used, because they round the weights
+  /// in l.
   bool exact_sums = false;
   bool by_granules = false;
-  core::Index key_parts = 1;  ///< see key_parts()
+  core::Index key_parts = 1;  ///< what the function key_parts() returned
 };
 
 /// Returns into how many parts attend() and attend_backward() may cut the keys of an item. Few query rows with many
 /// keys, such as 64 latents that read 200,000 rows, would otherwise make fewer tasks than a node has threads. Each part
-/// has sums of its own, which are then merged, so bits differ from those of uncut keys. One part, which means no cut,
-/// is always allowed. Call this once for the whole problem of a rank, not for each block of its rows: the size of
-/// blocks depends on the number of threads, and bits must not depend on that number.
+/// has sums of its own. They are merged afterwards, so bits differ from those of uncut keys. One part, which means no
+/// cut, is always allowed. Call this once for the whole problem of a rank, not for each block of its rows, because the
+/// size of blocks depends on the number of threads, and bits must not depend on that number.
 ///   shape  of the problem; shape.sequence is the number of keys      rows  the rank's query rows
 core::Index key_parts(Backend backend, const core::Shape& shape, core::Index rows);
 
-/// A GPU's matrix units add this many keys (for dk and dv: queries) in one step: the depth of their 16-bit products.
+/// A GPU's matrix units add this many keys (for dk and dv: queries) in one step, the depth of their 16-bit products.
 inline constexpr core::Index granule = 16;
-/// The same number for the matrix units of any back end. Those of the host are AMX.
+/// Returns the same number for the matrix units of any back end. The host's matrix units are AMX.
 constexpr core::Index granule_of(Backend backend) { return backend == Backend::host ? 32 : granule; }
 
 /// Returns why results of such a problem, including all gradients, cannot be made granule by granule, or an empty
-/// string if they can. The answer is about this machine's GPU or, if it has none, about this build's kernels. The host
-/// needs products of bfloat16 and the instruction set amx, or products of 3xbfloat16 or 6xbfloat16, whose bits are the
-/// same with every set. Example: "head size 320 is more than 256".
+/// string if they can. For back end `device` the answer is about this machine's GPU or, on a machine without a GPU,
+/// about this build's kernels. The host needs precision bfloat16 and the instruction set amx, or precision 3xbfloat16
+/// or 6xbfloat16, whose bits are the same with every set. Example: "head size 320 is more than 256".
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision);
 
 /// The exponent bias of states that must have the same bits for any cut. Weights below about 2^-172 of the largest
@@ -129,7 +130,7 @@ std::string why_no_granules(Backend backend, const core::Shape& shape, core::DTy
 inline constexpr int reproducible_exponent_bias = 64;
 
 /// One call's tensors: q (B, State::rows, H, D), k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv), of one
-/// storage type. v may be columns of k, because both are only read.
+/// storage type. v may be some columns of k in the same memory, because both are only read.
 struct Operands {
   core::TensorView q;
   core::TensorView k;
@@ -139,21 +140,21 @@ struct Operands {
 };
 
 /// Adds to `state` the keys that the query rows of the items see, an item's keys in descending order of comb index.
-/// Every (query row, head) is in at most one item of the list. If a call wants products of TF32, but matrix units
-/// cannot take the call (kernels/cuda), it gets products of float32. The calling thread calls `poll` (may be empty)
-/// every few milliseconds while the work goes on, because MPI moves data only inside MPI calls. Complete on return.
+/// Every (query row, head) must be in at most one item of the list. If a call wants products of TF32, but matrix units
+/// cannot take the call (kernels/cuda), the call gets products of float32. The calling thread calls `poll` (may be
+/// empty) every few milliseconds during the work, because MPI moves data only inside MPI calls. Complete on return.
 /// Throws Error if q, k and v are of different storage types, or if the back end cannot compute such a call.
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll = {});
 
-/// Returns the most bytes that attend() allocates if the state has `rows` rows; they are kept for the next call. These
-/// are the host's panels (packed rows and their sums) for all threads, or cuDNN's results. Back end `device` has none:
-/// its tiles are in the teams' scratch memory. Not counted are work lists in device memory, the states and copies of q
-/// for State::key_parts, and the partial states that kernels/cuda makes if it cuts keys into parts (64 MiB or less).
+/// Returns the most bytes that attend() allocates, and keeps for the next call, if the state has `rows` rows: for the
+/// host's panels (packed rows and their sums) of all threads, or for cuDNN's results. Back end `device` allocates none,
+/// because its tiles are in scratch or shared memory. This function leaves out work lists in device memory, the states
+/// and copies of q for State::key_parts, and partial states (kernels/cuda/key_split.hpp, 64 MiB or less).
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
-/// If query rows are given to attend() block after block, each block should have at least the number of rows that this
-/// returns. Smaller blocks would leave threads idle, or make them pack the keys too often.
+/// Returns how many rows a block should have, at least, if query rows are given to attend() block after block. Smaller
+/// blocks would leave threads idle, or make threads pack the keys too often.
 core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::Precision precision);
 
 /// The tensors that finish() writes.

@@ -16,8 +16,8 @@
 namespace annulus::kernels {
 namespace {
 
-/// Returns what is missing for products of TF32 on a device; empty if nothing is missing, or if this build has kernels
-/// for TF32 and the machine has no GPU.
+/// Returns what is missing for products of TF32 on a device. The string is empty if nothing is missing, or if this
+/// build has kernels for TF32 and the machine has no GPU.
 std::string what_tf32_lacks() {
   if constexpr (cuda::is_built) {
     if (core::gpu_count() == 0 || cuda::can_multiply_tf32()) return "";
@@ -26,8 +26,8 @@ std::string what_tf32_lacks() {
   return "this build is for no such GPU";
 }
 
-/// Returns what is missing for results made granule by granule; empty if nothing is missing, or if this build has
-/// kernels for them and the machine has no GPU.
+/// Returns what is missing for results made granule by granule. The string is empty if nothing is missing, or if this
+/// build has kernels for such results and the machine has no GPU.
 std::string what_granules_lack(const core::Shape& shape, core::DType stored, core::Precision precision) {
   if constexpr (cuda::is_built) {
     if (core::gpu_count() == 0 || cuda::has_granules(shape, stored, precision)) return "";
@@ -174,8 +174,8 @@ std::string why_no_granules(Backend backend, const core::Shape& shape, core::DTy
 }
 
 #if !defined(ANNULUS_HAS_HOST_TILES)
-double multiply_add_peak(core::Precision) { return 0; }  // otherwise host/host_peak.cpp
-void release_kept_memory() {                             // otherwise host/host_scratch.cpp
+double multiply_add_peak(core::Precision) { return 0; }  // builds with host tiles: host/host_peak.cpp
+void release_kept_memory() {                             // builds with host tiles: host/host_scratch.cpp
   device::release_kept_lists();
   core::release_free_blocks();
 }

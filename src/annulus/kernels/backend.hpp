@@ -1,5 +1,5 @@
-// A table of the functions that each back end has for attention.hpp, backward.hpp and statistics.hpp. They have no
-// argument `backend`.
+// A table of the functions that each back end has for attention.hpp, backward.hpp and statistics.hpp. Unlike the
+// functions of those headers, they have no argument `backend`.
 #pragma once
 
 #include "annulus/kernels/attention.hpp"
@@ -32,21 +32,21 @@ struct BackendFunctions {
 
 /// Computes with teams of threads on the default execution space.
 extern const BackendFunctions device_backend;
-/// Computes with the processor's vector and matrix units, in the instruction set of best_instruction_set(); only for
-/// tensors in host memory. Does not exist if the default execution space is a GPU.
+/// Computes with the processor's vector and matrix units, in the instruction set of best_instruction_set(). Tensors
+/// must be in host memory. Builds whose default execution space is a GPU do not have this back end.
 extern const BackendFunctions host_backend;
 
-/// Computes with cuDNN; passes to device_backend the calls that cuDNN does not take.
+/// Computes with cuDNN, and passes to device_backend the calls that cuDNN cannot compute.
 const BackendFunctions& cudnn_backend();
 LibraryBackend cudnn_description();
 
 /// Throws Error if the back end has no products of this precision for tensors of this type.
 void check_products(Backend backend, core::Precision precision, core::DType stored);
 
-/// Throws Error if a call must be computed granule by granule (State::by_granules), but matrix units cannot do this.
-/// `why_not` is the reason, or empty. attend() and attend_backward() check this for every back end, so that a call that
-/// a GPU would refuse fails without a GPU, too. On the host they do not check precisions bfloat16, 3xbfloat16 and
-/// 6xbfloat16.
+/// Throws Error if `why_not`, the reason why a GPU's matrix units cannot compute a call granule by granule
+/// (State::by_granules), is not empty. attend() and attend_backward() call this for every back end, so that a call that
+/// a GPU would refuse also fails without a GPU. They do not call it if the host computes in precision bfloat16,
+/// 3xbfloat16 or 6xbfloat16.
 void check_granules(const std::string& why_not);
 
 /// Throws Error if scores have a cap or a bias and the back end cannot compute such scores.

@@ -30,14 +30,14 @@ struct Refusal {
   std::string reason;
 };
 
-/// How many (query, key) pairs a back end that uses a library has computed in this process so far: `library` pairs by
-/// the library, `own` pairs by our own kernels instead. Both include pairs that the pattern hides.
+/// How many (query, key) pairs a back end that uses a library has computed in this process so far. The library computed
+/// `library` pairs, our own kernels computed `own` pairs. Both numbers include pairs that the pattern hides.
 struct ComputedPairs {
   double library = 0;
   double own = 0;
   std::string reason{};  ///< the first reason why our own kernels computed pairs
 
-  /// Between 0 and 1; NaN if nothing was computed.
+  /// Returns the library's share of the pairs, 0 ... 1, or NaN if nothing was computed.
   double library_share() const { return library / (library + own); }
   /// Adds what was computed between the readings `before` and `after`.
   void add(const ComputedPairs& before, const ComputedPairs& after) {
@@ -61,7 +61,7 @@ struct LibraryBackend {
   std::string (*describe)();
 };
 
-/// All back ends that use a library, even those that this build does not have.
+/// Returns all back ends that use a library, including those that this build does not have.
 const std::vector<LibraryBackend>& library_backends();
 /// Returns the description of this back end; nullptr if it uses our own kernels, not a library.
 const LibraryBackend* library_of(core::Backend backend);
@@ -69,17 +69,17 @@ const LibraryBackend* library_of(core::Backend backend);
 /// Returns why a back end takes no scores with a cap or a bias; empty if it takes them. Libraries take none.
 std::string why_no_rule(core::Backend backend);
 
-/// Returns how many bytes of device memory keep a rule's coordinates from call to call. 0 on the host: its panels
-/// include them.
+/// Returns how many bytes of device memory keep a rule's coordinates from call to call. This is 0 on the host, where
+/// coordinates are counted as part of the panels.
 core::Index rule_bytes(core::Backend backend, const ScoreRule& rule, core::Precision precision);
 
 /// Returns why a back end takes no values of another head size than keys; empty if it takes them. Only the host does.
 std::string why_no_value_dim(core::Backend backend);
 
-/// Returns the back end that `auto` means: the first library that this process has and that can do all that is wanted;
-/// otherwise our own kernels. Libraries leave windows to our kernels, so a pattern of windows alone uses our kernels
-/// directly: one run on an H100 took 0.03 s then, and 0.23 s if the library refused the work first. For 16-bit tensors
-/// cuDNN is up to 2.3 times as fast as our kernels (docs/performance.md).
+/// Returns the back end that `auto` means. This is the first library that this process has and that can do all that is
+/// wanted, or otherwise our own kernels. Libraries leave windows to our kernels, so for a pattern of windows alone this
+/// returns our kernels. One run on an H100 took 0.03 s in this way, and 0.23 s if the library refused the work first.
+/// For 16-bit tensors cuDNN is up to 2.3 times as fast as our kernels (docs/performance.md).
 core::Backend default_backend(const WantedOfBackend& wanted);
 
 }  // namespace annulus::kernels

@@ -11,16 +11,17 @@
 namespace annulus::kernels {
 namespace {
 
-// These names are unique: nvcc confuses a name in an unnamed namespace with the same name outside of it.
+// No name below occurs outside this namespace, because nvcc confuses a name in an unnamed namespace with the same name
+// outside.
 
 using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Tuning = device::TuningOf<Space>::type;
 
-/// Tiles are in the teams' scratch memory, which we do not allocate.
+/// Returns 0, because tiles are in the teams' scratch memory, which Kokkos provides.
 Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
-/// Throws Error if a result must be made granule by granule. Teams cannot do this: they add in another order.
+/// Throws Error if a result must be made granule by granule. Teams cannot do this, because they add in another order.
 [[maybe_unused]] void require_no_granules(bool by_granules) {
   core::require(!by_granules, [] {
     return fmt::format("the {} cannot run the kernel of matrix units that makes reproducible results",

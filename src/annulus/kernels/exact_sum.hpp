@@ -1,10 +1,10 @@
-// Sums of float64 numbers without rounding: the bits depend neither on the order of the terms nor on the number of
-// ranks.
+// Adds float64 numbers without rounding, so that a sum's bits depend neither on the order of the terms nor on the
+// number of ranks.
 //
 // Every finite float64 number is a multiple of 2^-1074 below 2^1024, so an integer of about 2,100 bits holds any sum
-// (U. Kulisch's long accumulator). Digit i of this integer has 32 bits and counts units of 2^(32 i - 1074). It is
-// stored in a word of 64 bits, so that 2^31 numbers can be added before carries must be moved up. Worked example: 1 is
-// 2^1074 units of 2^-1074, and 1074 = 33 * 32 + 18, so 1 adds 2^18 to digit 33.
+// (U. Kulisch's long accumulator). Digit i of this integer has 32 bits and counts units of 2^(32 i - 1074). Each digit
+// is stored in a word of 64 bits, so that 2^31 numbers can be added before carries must be moved up. Worked example: 1
+// is 2^1074 units of 2^-1074, and 1074 = 33 * 32 + 18, so 1 adds 2^18 to digit 33.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -17,10 +17,11 @@
 
 namespace annulus::kernels {
 
-/// Digits of a sum: the largest number begins in digit 63 and reaches digit 65; the last digit holds the sign and the
-/// carries.
+/// Number of digits of a sum. The largest float64 number begins in digit 63 and reaches digit 65. The last digit, 66,
+/// holds the sign and the carries.
 inline constexpr int exact_digits = 67;
-/// Words of a sum: its digits, then the number of terms that were NaN or infinite. A sum without terms is all zeros.
+/// Number of words of a sum: its digits, and after them one word that counts the terms that were NaN or infinite. In a
+/// sum without terms all words are 0.
 inline constexpr int exact_words = exact_digits + 1;
 
 /// Adds x to the sum `words`.
@@ -43,7 +44,8 @@ KOKKOS_INLINE_FUNCTION void add_exactly(std::int64_t* words, double x) {
   first[2] += sign * std::int64_t(fraction >> 32 >> (32 - within));
 }
 
-/// Brings all digits except the last into 0 ... 2^32 - 1. Equal sums then have equal words, however they were added.
+/// Brings all digits except the last into 0 ... 2^32 - 1. Equal sums then have equal words, however their terms were
+/// added.
 KOKKOS_INLINE_FUNCTION void carry_exactly(std::int64_t* words) {
   for (int i = 0; i + 1 < exact_digits; ++i) {
     const std::int64_t carried = words[i] >> 32;  // rounded down, so words[i] does not become negative
@@ -52,8 +54,8 @@ KOKKOS_INLINE_FUNCTION void carry_exactly(std::int64_t* words) {
   }
 }
 
-/// Returns the sum with an error of at most one unit in the last place, always rounded in the same way; NaN if a term
-/// was NaN or infinite. For host code.
+/// Returns the sum with an error of about one unit in the last place at most, and NaN if a term was NaN or infinite.
+/// Equal sums give the same bits. For host code.
 inline double exact_value(const std::int64_t* words) {
   if (words[exact_digits] != 0) return std::numeric_limits<double>::quiet_NaN();
   std::int64_t digits[exact_words];

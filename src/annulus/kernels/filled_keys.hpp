@@ -7,8 +7,9 @@
 namespace annulus::kernels {
 
 /// Starts the softmax of rows with the filled-in keys of `runs`. Before the call the rows may have seen only keys that
-/// earlier calls of this function added. One multiplication adds all filled-in keys of a run to l; they add nothing to
-/// acc and score_sum. attend() and finish(), called later, treat these rows like all others. Complete on return.
+/// earlier calls of this function added. Keys of score 0 and value 0 change l, but not acc and score_sum, so one
+/// multiplication adds all filled-in keys of a row. Later calls of attend() and finish() treat these rows like all
+/// others. Complete on return.
 void add_filled_keys(const core::FilledRuns& runs, State& state);
 
 }  // namespace annulus::kernels

@@ -15,7 +15,7 @@ using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Word = std::uint16_t;  // as small as the smallest storage type, so rows of any type are whole words
 
-/// If sizes and addresses allow it, a GPU's thread moves 16 bytes at once, so neighbouring threads fill cache lines.
+/// Rows are moved 16 bytes at a time if is_wide() is true. Neighbouring threads of a GPU then fill whole cache lines.
 struct alignas(16) Wide {
   std::uint64_t low = 0, high = 0;
 };
@@ -44,7 +44,7 @@ struct Add {
   }
 };
 
-/// A copy, and how many rows the copies before it in the same launch have.
+/// A copy, and how many rows the copies before it in the same launch have together.
 struct PlacedCopy {
   RowCopy copy;
   Index rows_before;
@@ -88,7 +88,8 @@ struct WalkRows {
   }
 };
 
-/// Copies that write different rows run in one launch; copies that write the same row run in the order of their list.
+/// The launches of a list. Copies that write different rows share a launch. Copies that write the same row are in
+/// different launches, in the order of the list.
 struct Turns {
   template <class Operation>
   static Turns of(const std::vector<RowCopy>& copies, Operation) {
@@ -124,7 +125,7 @@ template <class T, class Operation>
 void walk_numbers(const std::vector<RowCopy>& copies, const RowArray& far, const RowArray& near) {
   const Index numbers = far.row_bytes / Index(sizeof(T));
   constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible;
-  // A host thread takes some whole rows, a GPU's thread one number.
+  // Index i of WalkRows is 32 whole rows on a host, and one number on a GPU.
   const Index step = on_host ? numbers : 1, block = on_host ? 32 : 1;
   const Turns turns = Turns::of(copies, Operation());
   const Index bytes = on_host ? 0 : Index(turns.placed.size() * sizeof(PlacedCopy));

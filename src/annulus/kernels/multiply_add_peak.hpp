@@ -1,4 +1,4 @@
-// Measures the highest rate at which the processor can multiply and add. Kernels are compared with this number.
+// Measures the highest rate at which the processor can multiply and add. `annulus bench` compares kernels with it.
 #pragma once
 
 #include "annulus/core/types.hpp"

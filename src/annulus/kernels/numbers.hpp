@@ -1,5 +1,5 @@
-// Reads and writes numbers of a tensor whose type is known only at run time. This is for kernels that do little but
-// read and write memory, and in which all threads take the same branch.
+// Reads and writes numbers of a tensor whose type is known only at run time. Only kernels that do little but read and
+// write memory should use these functions. In such kernels all threads take the same branch.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -10,8 +10,8 @@
 
 namespace annulus::kernels {
 
-/// Returns a / b for a >= 0, b > 0. On a GPU a division of 64-bit numbers takes several times as long as one of 32-bit
-/// numbers.
+/// Returns a / b for a >= 0, b > 0. Divides 32-bit numbers if a and b fit into them, because on a GPU a division of
+/// 64-bit numbers takes several times as long.
 KOKKOS_INLINE_FUNCTION core::Index quotient(core::Index a, core::Index b) {
   constexpr core::Index most = 0xffffffff;
   return a <= most && b <= most ? core::Index(std::uint32_t(a) / std::uint32_t(b)) : a / b;

@@ -11,8 +11,8 @@ namespace {
 using core::Index;
 using core::Interval;
 
-/// One pair as one head sees it. Row y, counted from its document's start, is picked if (y mod segment) mod dilation is
-/// `offset`; with a window, all rows are picked.
+/// One pair as one head sees it. If the pair has segments, it picks row y, counted from the document's start, if
+/// (y mod segment) mod dilation is `offset`. If it has a window, it picks all rows.
 struct PairOfHead {
   Index segment;
   Index dilation;
@@ -27,8 +27,8 @@ struct PairOfHead {
     const Index steps = (x - p) / dilation;
     return (x - p) % dilation == 0 && -window->right <= steps && steps <= window->left;
   }
-  /// With a window, row x sees all rows of first_of(), and in the range window_of() the first row and every
-  /// `dilation`-th row after it.
+  /// With a window, row x sees all rows of first_of(), and of the range window_of() it sees the first row and every
+  /// `dilation`-th row after that.
   Interval window_of(Index x, Index rows) const {
     return {x - std::min(window->left, x / dilation) * dilation,
             x + std::min(window->right, (rows - 1 - x) / dilation) * dilation + 1};
@@ -87,7 +87,7 @@ ReferencePattern mirrored(ReferencePattern pattern) {
 
 Interval document_of(const ReferencePattern& pattern, Index sequence, Index x) {
   if (pattern.documents.empty()) return {0, sequence};
-  // The first offset after x ends x's document; empty documents (equal offsets) are skipped.
+  // The first offset after x is the end of x's document. upper_bound() skips empty documents (equal offsets).
   const auto end = std::upper_bound(pattern.documents.begin(), pattern.documents.end(), x);
   const Index number = Index(end - pattern.documents.begin()) - 1;
   if (std::binary_search(pattern.gaps.begin(), pattern.gaps.end(), number)) return {x, x};
@@ -129,7 +129,7 @@ Interval key_range(const ReferencePattern& pattern, Index sequence, Index heads,
   if (document.empty()) return hull;
   for_each_pair(pattern, heads, head, document, [&](const PairOfHead& pair) {
     if (!pair.picks(query)) return;
-    // Both searches go inwards from an end of the segment (or window). x itself is picked, so they end.
+    // The two loops below search inwards from both ends of the segment (or window). They end, because x is picked.
     Index first = query / pair.segment * pair.segment;
     Index last = pattern.causal ? query : std::min(first + pair.segment, document.size()) - 1;
     if (pair.window) {

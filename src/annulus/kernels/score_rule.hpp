@@ -1,8 +1,8 @@
 // Rules that change scores before the softmax (docs/semantics.md, "Scores"). For row x and key p, from s = scale * q.k:
 //   s = cap tanh(s / cap)                  if there is a cap
 //   s = s - slope of the head * dist(x, p)     if there are slopes (ALiBi, Press et al. 2022)
-// dist is |x - p| in rows of the sequence, or the Euclidean distance of the two rows' coordinates; it is 0 if x or p is
-// one of the first `exempt` rows of its document.
+// dist is |x - p| in rows of the sequence or, if rows have coordinates, the Euclidean distance between the coordinates
+// of the two rows. It is 0 if x or p is one of the first `exempt` rows of the document.
 //
 // Worked example: cap 2, slope 0.5, s = 3 of rows x = 7 and p = 4: 2 tanh(1.5) - 0.5 * 3 = 0.310.
 #pragma once
@@ -15,23 +15,26 @@
 
 namespace annulus::kernels {
 
-/// Coordinates of all rows of a sequence, the same on every rank. They take 16 bytes for each row.
+/// Coordinates of all rows of a sequence, two float64 numbers for each row. Every rank has all of them.
 ///
-/// Kernels use them as whole numbers of a unit. The unit is a power of two, so large that the largest difference fits
-/// into an integer. Differences of whole numbers are exact, so a distance has the same bits on every rank.
+/// Kernels round coordinates to whole numbers of a unit. The unit is a power of two, so large that the largest
+/// difference fits into an integer. Differences of integers are exact, so a distance has the same bits on every rank.
 class Coordinates {
  public:
-  /// xy: (S, 2), finite. `used`: the rows whose distances may be used; empty: all rows. Other rows (exempt ones, and
-  /// those that do not exist) get the coordinates of one of these, because a far point would make the unit too large.
+  /// xy: (S, 2), finite. `used`: ascending ranges of the rows whose distances may be used; empty: all rows. All other
+  /// rows (exempt rows and rows in gaps) get the coordinates of a used row, because a point far away would make the
+  /// unit too large.
   explicit Coordinates(std::vector<double> xy, const std::vector<core::Interval>& used = {});
 
   core::Index rows() const { return core::Index(xy_.size() / 2); }
   const std::vector<double>& numbers() const { return xy_; }
   /// Returns the larger side of the smallest rectangle that holds all rows.
   double extent() const { return extent_; }
-  /// Returns the unit for whole numbers of `bits` bits. It is a power of two; the extent is at most 2^bits units.
+  /// Returns the unit for whole numbers of `bits` bits. The unit is a power of two, and the extent is at most 2^bits
+  /// units.
   double unit(int bits) const;
-  /// Returns coordinate 0 or 1 of a row in this unit, relative to the smallest such coordinate: 0 ... 2^bits.
+  /// Returns how many units a row's coordinate `axis` (0 or 1) is above the smallest coordinate of this axis. With
+  /// unit(bits) this is 0 ... 2^bits.
   std::int64_t whole(core::Index row, int axis, double unit) const;
 
  private:
@@ -57,12 +60,14 @@ struct CallRule {
   core::Index first_head = 0;
 };
 
-/// Returns the slopes of ALiBi for H heads. If H is a power of two, these are 2^(-8 i / H), i = 1 ... H; otherwise the
-/// slopes for m heads, where m is the largest power of two below H, and then the 1st, 3rd, ... slope for 2 m heads.
+/// Returns the slopes of ALiBi for H heads. If H is a power of two, these are 2^(-8 i / H), i = 1 ... H. Otherwise they
+/// are the slopes for m heads, where m is the largest power of two below H, and then the 1st, 3rd, ... slope for 2 m
+/// heads.
 /// Worked example, 6 heads: 1/4, 1/16, 1/64, 1/256, then 1/2, 1/8.
 std::vector<double> alibi_slopes(core::Index heads);
 
-/// A bias without coordinates takes at most this many rows, because kernels subtract row numbers in 32 bits.
+/// A bias without coordinates takes at most this many rows, because the host's kernels with sums in float32 subtract
+/// row numbers in 32 bits.
 inline constexpr core::Index most_biased_rows = core::Index(1) << 30;
 
 }  // namespace annulus::kernels

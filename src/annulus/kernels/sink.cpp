@@ -15,7 +15,7 @@ namespace {
 using core::Index;
 using core::TensorView;
 
-/// The score of a sink key in base 2, score = whole + fraction. 2^fraction is computed once for all rows.
+/// The score of a sink key in base 2. It is whole + fraction, with 2^fraction computed once for all rows.
 template <class T>
 struct SinkScore {
   T score;
@@ -34,7 +34,7 @@ SinkScore<T> score_of(double sink) {
   return {T(score), T(whole), T(std::exp2(score - whole))};
 }
 
-/// Adds the sink key to a state. Raises the shift m and rescales the state only if the key's score is above m.
+/// Adds the sink key to a state. If the key's score is above the shift m, this raises m and rescales the state first.
 /// Rescaling by powers of two is exact, so results do not depend on m.
 template <class T>
 struct AddSink {
@@ -65,8 +65,8 @@ struct AddSink {
   }
 };
 
-/// Adds to the exact sums of the gradients. Index i counts (group of rows_at_once rows, head), heads fastest. The rows
-/// of all batch entries follow one another.
+/// Adds the terms of some rows of one head to the exact sum of its gradient. Index i counts (group of rows_at_once
+/// rows, head), heads fastest. Groups take the rows of batch entry 0, then those of entry 1, and so on.
 struct AddGradient {
   TensorView normalizers, delta;
   const double* scores;  ///< in base 2

@@ -1,10 +1,10 @@
 // Sink logits: each head has one more key, of value 0. Every row that sees any key sees this key, too.
 //
-// If z_h is this key's score for head h in natural units, lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), where
-// mult(x, p) says how often key p counts for row x. out is divided by exp(lse(x)). A running softmax takes this key
-// last, because it is known only at the end which rows have seen a key. It does not matter which ranks added the other
-// keys, and in how many calls. P of the other keys is computed from this lse. The gradient of z_h:
-//   dz_h = -sum_x exp(z_h - lse(x)) delta_x          (dP of this key is 0, because its value is 0)
+// If z_h is this key's score for head h (not in base 2), lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), where
+// mult(x, p) says how often key p counts for row x. The weights of out(x) are exp(s(x, p) - lse(x)). A running softmax
+// takes the sink key last, because only at the end it is known which rows have seen a key. So it does not matter which
+// ranks added the other keys, or in how many calls. P of the other keys is computed from this lse. The gradient of z_h:
+//   dz_h = -sum_x exp(z_h - lse(x)) delta_x          (dP of the sink key is 0, because its value is 0)
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,15 @@
 
 namespace annulus::kernels {
 
-/// Adds the sink keys to states that have seen all other keys. `sink` (H) has their scores, finite or -inf (no such
-/// key). l, acc and score_sum keep their meaning (attention.hpp), so finish() needs no change. Complete on return.
+/// Adds the sink keys to states that have seen all other keys. `sink` (H) has the scores of the sink keys, finite or
+/// -inf (no such key). l, acc and score_sum keep the meaning that State gives them, so finish() works as without sink
+/// keys. Complete on return.
 void add_sink(std::span<const double> sink, State& state);
 /// Returns how many bytes add_sink() takes while it runs.
 core::Index add_sink_bytes(core::Index heads);
 
-/// Returns what `rows` rows of all batch entries add to the gradients of `sink`, as exact sums (exact_sum.hpp) in (H,
-/// exact_words) words, after carry_exactly(), on the host. add_words() adds up the words of several calls; the gradient
+/// Returns what `rows` rows of all batch entries add to the gradients of `sink`: exact sums (exact_sum.hpp) after
+/// carry_exactly(), (H, exact_words) words in host memory. add_words() adds up the words of several calls. The gradient
 /// does not depend on how rows were divided among calls.
 ///   normalizers  (B, rows, H, 2), as finish() writes them
 ///   delta        (B, rows, H), of backward_delta(); not read for a row that saw no key

@@ -12,8 +12,9 @@ using core::Index;
 
 namespace {
 
-/// Sets m = -inf, l = 0 and score_sum = 0. The accumulator is not written here, because the threads that work on its
-/// rows should write to it first: the operating system then puts its pages into memory near these threads.
+/// Sets m = -inf, l = 0 and score_sum = 0. The accumulator is not written here. The threads that work on its rows
+/// should write to it first, because the operating system then puts the accumulator's pages into memory near these
+/// threads.
 template <class T>
 struct Clear {
   T* m;

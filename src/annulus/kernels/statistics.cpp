@@ -35,7 +35,7 @@ struct FinishTop {
   KOKKOS_FUNCTION void operator()(const Index i) const {
     const Index list = i / size, row = list / heads;
     const Index normalizer = number_of(normalizers, row / rows, row % rows, list % heads);
-    // The weight is read before the result is written: `weights` and `to` may be the same memory.
+    // The weight is read before the result is written, because `weights` and `to` may be the same memory.
     const T weight = weights[i] * load_number<T>(normalizers, normalizer + 1);
     store_number(to, i, weight);
     if (load_number<T>(to, i) == T(0)) listed[i] = -1;  // a narrower type has rounded it to 0

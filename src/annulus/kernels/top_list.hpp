@@ -29,14 +29,15 @@ struct TopList {
     rows[at] = row;
   }
 
-  /// A query sees a key at most m = most_times times. Before a key is offered, its weight is multiplied by the number
-  /// of times. If the weight is at most last() * skip_factor(m) before this multiplication, the key need not be
-  /// offered: m times this weight is below the last entry's weight, even after rounding.
+  /// A query sees a key at most m = most_times times. The caller multiplies a key's weight by the number of times
+  /// before it offers the key. If the weight before this multiplication is at most last() * skip_factor(m), the key
+  /// need not be offered, because m times this weight, also after rounding, is below the last entry's weight.
   KOKKOS_INLINE_FUNCTION static T skip_factor(core::Index most_times) { return (1 - T(1e-6)) / T(most_times); }
   KOKKOS_INLINE_FUNCTION T last() const { return weights[size - 1]; }
 
  private:
-  /// Returns the first entry for which `holds` is true. It must be true for at least one entry and for all later ones.
+  /// Returns the first entry for which `holds` is true. There must be such an entry, and `holds` must be true for all
+  /// entries after it.
   template <class Holds>
   KOKKOS_INLINE_FUNCTION core::Index first(const Holds& holds) const {
     core::Index low = 0, high = size - 1;

@@ -1,4 +1,4 @@
-// Numbers that were measured, not derived, with their measurements. Comments say which numbers change bits of results.
+// Numbers that were chosen by measurement, with these measurements. Comments say which numbers change bits of results.
 #pragma once
 
 #include "annulus/core/types.hpp"
@@ -8,8 +8,8 @@ namespace annulus::kernels::tuning {
 /// Forward: limit for the bytes of a tile's packed keys and values, half of a second-level cache of 512 KiB.
 inline constexpr core::Index host_tile_bytes = 256 * 1024;
 
-/// Limit for the keys of a tile. Between two polls, a thread computes one tile with the rows of a task: about 0.1
-/// GFLOP, some milliseconds.
+/// Limit for the keys of a tile. Between two polls, a thread computes one tile with the rows of a task. This is about
+/// 0.1 GFLOP and takes some milliseconds.
 inline constexpr core::Index host_tile_keys = 192;
 
 /// The same limits for matrix units (AMX), which are ten times as fast, on processors with second-level caches of 2
@@ -17,30 +17,32 @@ inline constexpr core::Index host_tile_keys = 192;
 inline constexpr core::Index matrix_tile_bytes = 512 * 1024;
 inline constexpr core::Index matrix_tile_keys = 4096;
 
-/// Forward: bytes of the packed queries and accumulators of one task, which are 2048 rows at D = 64 and 1024 at D = 128
-/// in float32. 512 KiB instead would make more tasks, each of which packs the keys again: this costs 2 % at D = 64 and
-/// 4 % at D = 128 (AVX2, causal, 4096 rows).
+/// Forward: bytes of the packed queries and accumulators of one task. In float32 this is enough for 2048 rows at D = 64
+/// and 1024 rows at D = 128. With 512 KiB there would be more tasks, each of which packs the keys again. That costs 2 %
+/// at D = 64 and 4 % at D = 128 (AVX2, causal, 4096 rows).
 inline constexpr core::Index host_panel_bytes = 1024 * 1024;
 
-/// The same for matrix units. They spend a larger share of the time on packing: half as many bytes would cost 4 % (4096
+/// The same for matrix units. Packing takes a larger share of their time, so half as many bytes would cost 4 % (4096
 /// rows, D = 64 and 128).
 inline constexpr core::Index matrix_panel_bytes = 2048 * 1024;
 
 /// This many rows of a tensor are prefetched before a task packs them, while the task still packs other rows.
 inline constexpr core::Index host_rows_ahead = 32;
 
-/// Forward: if there are too few tasks for the threads, a task has at least this many query rows, times heads. Packing
-/// a key takes about as long as computing 5 to 10 query rows with it.
+/// Forward: if there are too few tasks for the threads, tasks become smaller, but not below this many (query row, head)
+/// pairs. Packing a key takes about as long as computing 5 to 10 query rows with it.
 inline constexpr core::Index host_min_task_rows = 192;
 
-/// Backward: bytes of one task's keys (packed twice), values and accumulators: 768 keys at D = 64 in float32 and 1536
-/// at D = 32. Each task packs the queries again, and reads and writes dq. At D = 64 the pass is 7 % slower with 120 KiB
-/// and 1 % slower with 240 KiB (AVX-512, 1 MiB second-level cache, not causal, 4096 and 2048 rows).
+/// Backward: bytes of one task's keys (packed twice), values and accumulators. In float32 this is enough for 768 keys
+/// at D = 64 and 1536 keys at D = 32. Each task packs the queries again, and reads and writes dq. At D = 64 the pass is
+/// 7 % slower with 120 KiB and 1 % slower with 240 KiB (AVX-512, 1 MiB second-level cache, not causal, 4096 and 2048
+/// rows).
 inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
 
 /// If fewer keys than this fit into host_key_panel_bytes, a task takes this many, but at most as many as fit into
-/// host_long_key_panel_bytes: 768 keys for D = 128 in float32 and D = 64 in float64, 384 for D = 256 in float32 and D =
-/// 128 in float64. This is 1 to 2.5 % faster than tasks of 960 KiB, 5 % at D = 256 (AVX-512; with AVX2 2 to 4 %).
+/// host_long_key_panel_bytes. Examples: 768 keys for D = 128 in float32 and D = 64 in float64, 384 for D = 256 in
+/// float32 and D = 128 in float64. Such tasks are 1 to 2.5 % faster than tasks of 960 KiB, and 5 % at D = 256 (AVX-512;
+/// with AVX2 2 to 4 %).
 inline constexpr core::Index host_panel_keys = 768;
 inline constexpr core::Index host_long_key_panel_bytes = 1920 * 1024;
 
@@ -52,29 +54,30 @@ inline constexpr core::Index matrix_panel_keys = 2048;
 /// critical: 48 and 192 are within 2 %.
 inline constexpr core::Index host_query_chunk = 96;
 
-/// The same for matrix units, in bytes: packed operands, dq and dS of a chunk's rows stay in the second-level cache
-/// while they are computed with a task's keys. In precision bfloat16 these are 832 rows at D = 64 and 512 at D = 128.
+/// The same for matrix units, but in bytes of packed operands, dq and dS. They stay in the second-level cache while a
+/// chunk's rows are computed with a task's keys. In precision bfloat16 a chunk has 832 rows at D = 64 and 512 rows at
+/// D = 128.
 inline constexpr core::Index matrix_chunk_bytes = 1024 * 1024;
 
 /// Number of comb indices in a block of query rows (GradientViews). This number changes bits. The errors of sums of n
-/// terms (measured for n = 8,192 and 65,536) are smallest if a block has about sqrt(n) terms. With this number a block
-/// of rows is one chunk if an item has one head.
+/// terms (measured for n = 8,192 and 65,536) are smallest if a block has about sqrt(n) terms. If an item has one head,
+/// a block of this many rows is one chunk.
 inline constexpr core::Index host_sum_rows = host_query_chunk;
 
-/// Backward: if there are too few tasks for the threads, a task has at least this many keys. The pass is 7 % slower
-/// with 96 keys, measured as for host_key_panel_bytes.
+/// Backward: if there are too few tasks for the threads, tasks become smaller, but not below this many keys. The pass
+/// is 7 % slower with 96 keys, measured as for host_key_panel_bytes.
 inline constexpr core::Index host_min_task_keys = 192;
 
-/// Forward: if rows are computed block after block, bytes of a block's accumulators per thread. A block then has 16
-/// tasks of full size per thread, so keys are packed no more often than without blocks, and threads end at about the
-/// same time. 262,144 rows (4 heads of 64, float16, 4 pairs, one thread) took 5.81 CPU seconds in 24 blocks, and 5.83
-/// all at once (medians of three).
+/// Forward: if rows are computed block after block, a block's accumulators have this many bytes per thread. A block
+/// then has 16 tasks of full size per thread, so keys are packed no more often than without blocks, and threads end at
+/// about the same time. 262,144 rows (4 heads of 64, float16, 4 pairs, one thread) took 5.81 CPU seconds in 24 blocks,
+/// and 5.83 all at once (medians of three).
 inline constexpr core::Index host_block_bytes = 8 * 1024 * 1024;
 
 /// Backward: if batch entries are many and short, a block of entries has this many bytes of dq, dk and dv per thread.
 inline constexpr core::Index host_entries_bytes = 2 * 1024 * 1024;
 
-/// On a device: bytes of accumulators (forward) or sums (backward) of a block, for the whole device.
+/// The accumulators (forward) or sums (backward) of a block on a device have this many bytes, for the whole device.
 inline constexpr core::Index device_block_bytes = 64 * 1024 * 1024;
 
 /// For few query rows and many keys (key_parts()). host_wanted_tasks: how many tasks there should be, enough for the

@@ -11,13 +11,13 @@ using core::Index;
 
 Index last(const StridedRows& rows) { return rows.first + (rows.count - 1) * rows.stride; }
 
-/// Appends the pair {later, earlier} of list numbers for any two lists that have a row in common.
+/// Appends the pair {later, earlier} of indices in `lists` for every two lists that have a row in common.
 void add_meetings(const std::vector<StridedRows>& lists, std::vector<std::pair<std::size_t, std::size_t>>& meetings) {
   std::vector<std::size_t> by_first(lists.size());
   std::iota(by_first.begin(), by_first.end(), std::size_t(0));
   std::sort(by_first.begin(), by_first.end(),
             [&](std::size_t a, std::size_t b) { return lists[a].first < lists[b].first; });
-  std::vector<std::size_t> reaching;  // lists before this one that reach its first row
+  std::vector<std::size_t> reaching;  // lists that begin before list `one` and reach its first row
   for (const std::size_t one : by_first) {
     if (lists[one].count == 0) continue;
     std::erase_if(reaching, [&](std::size_t other) { return last(lists[other]) < lists[one].first; });

@@ -15,7 +15,7 @@ using core::with_type;
 /// The work of one team in for_each_element(): up to `block` consecutive elements of one matrix row.
 template <class Body>
 struct ElementsOfTeam {
-  static constexpr Index block = 4096;  // large enough to keep a team busy; small enough to cut one long row into many
+  static constexpr Index block = 4096;  // large enough to keep a team busy; so small that many teams share a long row
 
   Body body;
   Index columns;
@@ -29,7 +29,8 @@ struct ElementsOfTeam {
   }
 };
 
-/// Calls body(row, column), a functor that runs on the device, for every element. Returns when all calls have ended.
+/// Calls body(row, column) for every element of a rows x columns matrix. `body` is a functor that runs on the device.
+/// Returns when all calls have ended.
 template <class Body>
 void for_each_element(const char* label, Index rows, Index columns, const Body& body) {
   if (rows == 0 || columns == 0) return;

@@ -67,7 +67,7 @@ WholeWeight WeightStream::get(Weight matrix) {
   }
   if (++handed_out_ < order_.size()) coming_ = fetch(order_[handed_out_]);
   WholeWeight weight{in_use_[0].matrix, {}};
-  if (in_use_.size() > 1) {  // a bias of n numbers is stored as n rows, but added as one row
+  if (in_use_.size() > 1) {  // a bias is stored as n rows of one number, but added as one row
     const Matrix& bias = in_use_[1].matrix;
     weight.bias = matrix_at(bias.data, bias.type, bias.columns, bias.rows);
   }

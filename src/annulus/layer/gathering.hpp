@@ -1,4 +1,4 @@
-// While this rank computes, fetches rows that other ranks keep.
+// Fetches parts of weights that other ranks keep, while this rank computes.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@
 namespace annulus::layer {
 
 /// Gathers a contiguous matrix on every rank. At first, rank p has only the rows even_part(rows, P, p). All ranks must
-/// start their gatherings in the same order. Call progress() often while computing, and wait() before reading.
+/// start their gatherings in the same order. Call progress() often while you compute, and wait() before you read the
+/// matrix.
 class RowGathering {
  public:
   /// Starts the gathering. The matrix must stay in memory as long as this object lives.
@@ -27,13 +28,13 @@ class RowGathering {
 /// A weight in the form that this rank computes with.
 struct WholeWeight {
   Matrix matrix;  ///< (in, out)
-  Matrix bias;    ///< (1, out); empty if there is none, or if the caller did not ask for it
+  Matrix bias;    ///< (1, out); empty if the layer has none, or if the stream was made without biases
 };
 
-/// Returns one weight after another: a matrix and its bias. With fsdp, callers must use weights in the order given to
-/// the constructor, which is the same on all ranks (collective). While one weight is in use, the next one is gathered.
-/// A weight is freed after its use, so at most two are in memory. With other shardings, the rank keeps what it needs,
-/// and get() returns weights in any order.
+/// Returns one weight after another: a matrix and its bias. With fsdp, constructor and get() are collective, and all
+/// ranks must get the weights in the order that the constructor was given. While one weight is in use, the next weight
+/// is gathered. Each call of get() frees the weight that the call before returned, so at most two are in memory. With
+/// other shardings, this rank keeps every weight that it needs, and may get them in any order.
 class WeightStream {
  public:
   WeightStream(const LayerProblem& problem, const comm::Communicator& comm, const Weights& kept,

@@ -6,7 +6,7 @@
 namespace annulus::layer {
 namespace {
 
-/// Checks the problem before members are constructed from it.
+/// Calls check(), so that no member of Layer is constructed from an invalid problem.
 LayerProblem checked(LayerProblem problem) {
   check(problem);
   return problem;
@@ -48,7 +48,7 @@ ForwardResult Layer::forward(const Weights& weights, const core::Buffer& x,
   return made;
 }
 
-/// Makes y zero in rows that do not exist (gaps between documents); otherwise y would be the bias there.
+/// Makes y zero in rows that do not exist (gaps between documents). Without this call, y would be bo in these rows.
 void Layer::clear_missing_rows(core::Buffer& y) const {
   const strategies::Problem& attention = problem_.attention;
   const Index row_bytes = problem_.width * Index(core::bytes_of(attention.type));

@@ -1,7 +1,8 @@
-// An attention layer that can be trained. Ranks share its work:
+// An attention layer that can be trained. All ranks compute it together:
 //   y = attention(rope(x wq + bq), rope(x wk + bk), x wv + bv) wo + bo
-// x, y, dx, dy and the target are (B, rows, E): this rank's rows in the order of its StoredRows, row-major, in memory
-// of the default execution space, with the problem's type. E is problem.width.
+// dx and dy are gradients with respect to x and y. On each rank, x, y, dx, dy and the target of a training have the
+// shape (B, rows, E): this rank's rows in the order of its StoredRows, row-major, in memory of the default execution
+// space, with the problem's type. E is problem.width.
 #pragma once
 
 #include "annulus/core/layer_metrics.hpp"
@@ -10,8 +11,8 @@
 
 namespace annulus::layer {
 
-/// Returns which rows of x, y, dx, dy and target each rank has. The strategy divides the rows; with `tensor` sharding
-/// each rank has a contiguous part.
+/// Returns which rows of x, y, dx, dy and target each rank has. The strategy divides the rows, except with `tensor`
+/// sharding: then each rank has one contiguous part.
 pattern::Partition partition_of(const LayerProblem& problem, const strategies::Strategy& strategy, int ranks);
 
 using core::LayerMetrics;
@@ -19,17 +20,17 @@ using core::LayerMetrics;
 struct ForwardResult {
   core::Buffer y;
   /// What the backward pass needs in addition to x: q and kv (after rope), out, lse, normalizers. With `tensor` these
-  /// have all rows of this rank's heads, otherwise this rank's rows of all heads.
+  /// tensors have all rows of this rank's heads, otherwise this rank's rows of all heads.
   strategies::Tensors saved;
   LayerMetrics metrics;
 };
 
-/// Says whether the backward pass computes dx, the gradient with respect to x. For dx, the pass needs wq, wk and wv
-/// once more. Training does not need dx.
+/// Says whether the backward pass computes dx. Training does not need dx. To compute dx, the pass uses wq, wk and wv,
+/// and with `fsdp` it must gather these weights again.
 enum class InputGradient { wanted, unwanted };
 
 struct BackwardResult {
-  core::Buffer dx;    ///< empty if it is unwanted
+  core::Buffer dx;    ///< empty with InputGradient::unwanted
   Weights gradients;  ///< gradients of the kept() parts, in the problem's type, summed over all rows of all ranks
   LayerMetrics metrics;
 };
@@ -48,20 +49,21 @@ class Layer {
   const pattern::Partition& partition() const { return partition_; }
   const pattern::StoredRows& rows() const { return partition_[std::size_t(comm_.rank())]; }
 
-  /// Does not change `weights` and `x`. Collective. If a rank throws core::Error, the other ranks wait forever.
+  /// Computes y, and does not change `weights` or `x`. Collective. If only one rank throws core::Error, the other ranks
+  /// wait for its messages, which never come.
   ForwardResult forward(const Weights& weights, const core::Buffer& x, const strategies::Progress& progress = {}) const;
 
-  /// Gradients of sum(dy * y) with respect to x and every weight; dy must be 0 in rows that do not exist. The gradients
-  /// of weights have the same bits with and without dx. `saved`: from forward() with the same x and weights; freed
-  /// during the call. Collective.
+  /// Returns the gradients of sum(dy * y) with respect to every weight and, if wanted, to x. In rows that do not exist
+  /// (gaps between documents), dy must be 0. The gradients of weights have the same bits with and without dx. `saved`
+  /// is what forward() has saved for the same x and weights; it is freed during the call. Collective.
   BackwardResult backward(const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
                           const core::Buffer& dy, const strategies::Progress& progress = {},
                           InputGradient dx = InputGradient::wanted) const;
 
-  /// Returns the regression loss 1/(2 N) sum (y - target)^2, the same on every rank. N is B S E minus the numbers in
-  /// rows that do not exist (gaps between documents); if N is 0, so is the loss. These rows must be 0 in the target.
-  /// Replaces `y` by the gradient of the loss, (y - target) / N. Sums are in float64, row by row; the ranks' sums are
-  /// added in the order of the ranks. Collective.
+  /// Returns the regression loss 1/(2 N) sum (y - target)^2, the same on every rank. N is B S E (S: rows of the
+  /// sequence) minus the numbers in rows that do not exist; if N is 0, the loss is 0. In rows that do not exist, the
+  /// target must be 0. Replaces `y` by the gradient of the loss, (y - target) / N. Each rank adds its rows up in
+  /// float64, then the ranks' sums are added in the order of the ranks. Collective.
   double loss(core::Buffer& y, const core::Buffer& target) const;
 
  private:
@@ -71,8 +73,8 @@ class Layer {
   LayerProblem problem_;
   const strategies::Strategy& strategy_;
   const comm::Communicator& comm_;
-  comm::Communicator own_comm_;  // for the layer's own messages: they may be in flight during those of the attention
-  comm::Communicator alone_;     // this rank only; for the attention of its heads
+  comm::Communicator own_comm_;  // for the layer's messages, which may be in flight together with the attention's
+  comm::Communicator alone_;     // this rank only; with `tensor`, the attention uses it
   pattern::Partition partition_;
 };
 

@@ -7,8 +7,8 @@
 namespace annulus::layer {
 namespace {
 
-/// Computes to = keep * to + factor * from, which covers all element-wise operations. With `from_stride` 0, `from` is
-/// one row, which is used for every row of `to`.
+/// Computes to = keep * to + factor * from, for copy(), fill_rows(), add() and subtract_scaled(). If `from_stride` is
+/// 0, `from` is one row, and this row is used for every row of `to`.
 template <class From, class To>
 struct Combine {
   const From* from;
@@ -37,7 +37,7 @@ void combine(const char* label, double keep, const Matrix& to, double factor, co
   });
 }
 
-/// For each row: writes the sum of (y - target)^2 to `sums`, and replaces y by scale * (y - target).
+/// In each row, replaces y by scale * (y - target), and writes the row's sum of (y - target)^2 to sums[row].
 template <class Number>
 struct Distance {
   Number* y;

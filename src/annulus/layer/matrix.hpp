@@ -17,7 +17,7 @@ struct Matrix {
   Index stride = 0;
 
   bool empty() const { return rows == 0 || columns == 0; }
-  /// The rows or columns [interval.begin, interval.end) of this matrix.
+  /// A view of the rows, or columns, [interval.begin, interval.end) of this matrix.
   Matrix take_rows(core::Interval interval) const { return part(interval, {0, columns}); }
   Matrix take_columns(core::Interval interval) const { return part({0, rows}, interval); }
 
@@ -39,12 +39,13 @@ inline Matrix make_matrix(core::Buffer& owner, const char* purpose, core::DType 
   return matrix_at(owner.data(), type, rows, columns);
 }
 
-// These functions return when the work is done. Matrices in one call do not overlap; all but `row` have equal shapes.
+// The following functions return when their work is done. The matrices of one call must not overlap, and all but `row`
+// must have equal shapes.
 
 /// to = from, rounded to the type of `to`.
 void copy(const Matrix& from, const Matrix& to);
-/// Returns a contiguous matrix as a buffer of `type`: its buffer `owner` or, if the matrix has another type, a new
-/// buffer.
+/// Returns a buffer with the numbers of a contiguous matrix in `type`. This is `owner`, the buffer of the matrix, or a
+/// new buffer if the matrix has another type.
 core::Buffer stored(const Matrix& matrix, const core::Buffer& owner, core::DType type, const char* purpose);
 /// to = value, for every element.
 void fill(const Matrix& to, double value);
@@ -54,8 +55,8 @@ void fill_rows(const Matrix& row, const Matrix& to);
 void add(const Matrix& from, const Matrix& to);
 /// to -= rate * from.
 void subtract_scaled(double rate, const Matrix& from, const Matrix& to);
-/// Returns the float64 sum of (y - target)^2, row by row from left to right. Replaces y by scale * (y - target). Both
-/// matrices are contiguous.
+/// Returns the sum of (y - target)^2. Adds up in float64: each row from left to right, then the sums of the rows in
+/// their order. Replaces y by scale * (y - target). Both matrices must be contiguous.
 double squared_distance(const Matrix& y, const Matrix& target, double scale);
 
 }  // namespace annulus::layer

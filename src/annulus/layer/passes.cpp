@@ -12,10 +12,10 @@ enum class Projection { q, k, v };
 inline constexpr std::array<Projection, 3> all_projections{Projection::q, Projection::k, Projection::v};
 constexpr Weight weight_of(Projection projection) { return Weight(int(projection)); }
 
-/// A rank's q (or dq) and kv (or dkv), as matrices with B * rows rows; a row has its heads side by side.
+/// A rank's q (or dq) and kv (or dkv), as matrices with B * rows rows. In each row, the heads are side by side.
 class HeadTensors {
  public:
-  /// `problem` is the problem of this rank's heads.
+  /// `problem` is the attention of this rank's heads, from problem_of(). It must outlive this object.
   HeadTensors(const strategies::Problem& problem, Index rows, const core::Buffer& q, const core::Buffer& kv)
       : problem_(problem) {
     const core::Shape& s = problem.shape;
@@ -26,7 +26,7 @@ class HeadTensors {
   }
 
   Matrix operator[](Projection projection) const { return matrices_[std::size_t(projection)]; }
-  /// Rotates q and k; see rope(). Does nothing if `base` is empty.
+  /// Rotates q and k by rope(). Does nothing if `base` is empty, that is, if the layer has no rope.
   void rotate(const std::optional<double>& base, const pattern::StoredRows& rows, Direction direction) const {
     if (!base) return;
     const core::Shape& s = problem_.shape;
@@ -50,7 +50,8 @@ class WeightGradients {
       : work_(work),
         gradients_(make_weights(work.pass.layer, work.pass.comm.rank(), work.pass.comm.size(), "weight gradients")) {}
 
-  /// Computes the gradients of a matrix and its bias from the matrix's input and the gradient of its output.
+  /// Computes the gradients of a weight matrix w and of its bias. `in` (row_count, in) is what is multiplied by w, and
+  /// `dout` (row_count, out) is the gradient of the product.
   void make(Weight weight, const Matrix& in, const Matrix& dout) {
     make_one(weight, [&](core::Interval rows, const Matrix& piece) {
       work_.products.weight_gradient(in.take_columns(rows), dout, piece);
@@ -66,11 +67,11 @@ class WeightGradients {
  private:
   using Make = std::function<void(core::Interval rows, const Matrix& piece)>;
 
-  /// Returns a bias as one row: it is stored as n rows of one number, but computed as one row.
+  /// Returns a bias, which is stored as n rows of one number, as one row of n numbers.
   static Matrix as_row(const Matrix& bias) { return matrix_at(bias.data, bias.type, bias.columns, bias.rows); }
 
-  /// make(rows, piece) writes what this rank's rows contribute to rows `rows` of the gradient. `piece` is contiguous
-  /// and has the arithmetic type.
+  /// Computes the gradient of one weight. make(rows, piece) writes to `piece` what this rank contributes to some rows
+  /// of the gradient. `piece` is contiguous and has the arithmetic type.
   void make_one(Weight weight, const Make& make) {
     const Pass& pass = work_.pass;
     const Rectangle box = kept(pass.layer, weight, pass.comm.rank(), pass.comm.size());
@@ -130,7 +131,7 @@ ForwardResult forward(const Pass& pass, const Weights& weights, const core::Buff
   const WholeWeight wo = work.weights.get(Weight::wo);
   const Matrix out = matrix_at(tensors.out.data(), pass.type(), pass.row_count(), wo.matrix.rows);
   result.y = work.own_rows("y", pass.type(), [&](int rank, core::Interval rows, const Matrix& piece) {
-    // Adds the bias only to the owner's contribution, because the contributions of all ranks are summed.
+    // Only the rows' owner adds the bias, because the contributions of all ranks are summed.
     work.products.forward(out.take_rows(rows), wo.matrix, rank == pass.comm.rank() ? wo.bias : Matrix{}, piece);
   });
   work.finish();
@@ -170,7 +171,8 @@ BackwardResult backward(const Pass& pass, const Weights& weights, const core::Bu
     const Matrix all_x = work.gather_rows(x, owner, "gathered x");
     for (const Projection projection : all_projections) gradients.make(weight_of(projection), all_x, heads[projection]);
   }
-  // By rows, dx uses weights in backward_order(). While a gradient is summed over ranks, the next weight is gathered.
+  // By rows, dx uses weights in backward_order(), and gradients are made in the loop of dx: while a gradient is summed
+  // over ranks, the next weight is gathered.
   auto order = all_projections;
   if (!pass.by_heads()) std::reverse(order.begin(), order.end());
   const auto make_gradients = [&](Projection projection) {

@@ -11,7 +11,7 @@ namespace {
 
 using strategies::Problem;
 
-/// Sizes in bytes on one rank. "sums" are numbers of the arithmetic type.
+/// Sizes in bytes on one rank. "Sums" are numbers of the type in which a pass adds up (sum_type()).
 class Sizes {
  public:
   Sizes(const LayerProblem& problem, const pattern::Partition& partition, int rank)
@@ -21,7 +21,7 @@ class Sizes {
 
   Index stored(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.type)); }
   Index sums(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.sum_type())); }
-  /// How many numbers (not bytes) x, y, dx or dy with this many rows has.
+  /// How many numbers (not bytes) x, y, dx or dy has in `rows` rows of all batch entries.
   Index rows_of_x(Index rows) const { return problem_.attention.shape.batch * rows * problem_.width; }
   /// Bytes of numbers that are computed as sums and then stored: one copy if sums have the storage type, otherwise two.
   Index summed_and_stored(Index numbers) const {
@@ -47,7 +47,7 @@ class Sizes {
   /// Bytes of the buffers in comm::reduce_scatter(): one piece arrives, one leaves and, with more than 2 ranks, the
   /// next one is made. This rank's piece has `own` numbers, other pieces at most `largest`.
   Index pieces(Index own, Index largest) const { return ranks_ == 1 ? 0 : sums(own + largest * (ranks_ > 2 ? 2 : 1)); }
-  /// Bytes of all pieces, this rank's own included, while the gradient of the largest matrix is summed.
+  /// Bytes of this rank's sums and of pieces() while the gradient of the largest weight is summed over ranks.
   Index gradient_pieces() const {
     Index most = 0;
     for (const Weight w : all_weights) {
@@ -59,13 +59,14 @@ class Sizes {
   }
   /// pieces() for y or dx, which are divided by rows.
   Index row_pieces(Index own_rows) const { return pieces(rows_of_x(own_rows), rows_of_x(largest_rows_)); }
-  /// Bytes of the largest gradient that this rank computes alone.
+  /// Bytes, before rounding to the storage type, of the largest gradient of a weight that this rank keeps.
   Index gradient_in_sums() const {
     Index most = 0;
     for (const Weight w : all_weights) most = std::max(most, kept(problem_, w, rank_, ranks_).count());
     return sums(most);
   }
-  /// Bytes of the buffers for converted numbers (see Products), of the row in fill(), and of the column of ones.
+  /// Bytes of what Products and matrix.hpp allocate: buffers for converted numbers, the row of fill(), and the column
+  /// of ones of bias_gradient().
   Index rooms(Index rows) const {
     const core::Shape& s = problem_.attention.shape;
     const Index chunk = std::min(rows, Products::chunk_rows), widest = std::max(problem_.width, s.heads * s.head_dim);
@@ -82,7 +83,8 @@ class Sizes {
 
 /// Bytes of q and kv with `rows` rows.
 Index heads_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
-/// Bytes of dq and dkv with `rows` rows after the attention. They stay in the memory of their sums if sums take more.
+/// Bytes of dq and dkv with `rows` rows after the attention. If sums have a wider type than stored numbers, dq and dkv
+/// stay in the larger buffers of their sums.
 Index gradients_bytes(const Problem& problem, Index rows) {
   const Index each = Index(std::max(core::bytes_of(problem.type), core::bytes_of(problem.precision)));
   return heads_bytes(problem, rows) / Index(core::bytes_of(problem.type)) * each;

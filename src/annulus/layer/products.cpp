@@ -11,9 +11,9 @@
 namespace annulus::layer {
 namespace {
 
-// Limit for the floating-point operations of one call of gemm(), unless least_rows needs more. They take a second at
-// 100 GFLOP/s, and two minutes without a BLAS. This rank reports progress after each call, so that ranks which wait for
-// it do not take it for hung.
+// Limit for the floating-point operations of one call of gemm(), unless least_rows needs more. This many operations
+// take a second at 100 GFLOP/s, and two minutes without a BLAS. After each call this rank reports progress, so that
+// ranks which wait for its messages do not consider it stalled.
 constexpr double flops_at_once = 1e11;
 constexpr Index least_rows = 128;  // every call reads all of b; with fewer rows of c per call, b is read too often
 
@@ -21,8 +21,8 @@ template <class Number>
 using View =
     Kokkos::View<Number**, Kokkos::LayoutRight, Kokkos::DefaultExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
 
-/// The matrix as a view of Kokkos. It consists of the first columns of a contiguous view. (That view includes the gap
-/// after the last row, which is never used.)
+/// The matrix as a Kokkos view: the first columns of a contiguous view whose rows have `stride` numbers. (The
+/// contiguous view includes the gap after the last row, but nothing reads or writes this gap.)
 template <class Number>
 auto view_of(const Matrix& matrix) {
   const View<Number> rows(static_cast<Number*>(matrix.data), std::size_t(matrix.rows), std::size_t(matrix.stride));
@@ -79,7 +79,7 @@ void Products::multiply(Transposed a_transposed, Transposed b_transposed, const 
                         bool accumulate, const Matrix& c) {
   const bool across = a_transposed == Transposed::yes;
   const Index summed = across ? a.rows : a.columns;
-  // Also divides the rows of c among several calls: weights may be so large that even one chunk takes minutes.
+  // Divides the rows of c among several calls, because weights may be so large that one chunk takes minutes.
   const Index step =
       std::max(least_rows, Index(flops_at_once / std::max(1.0, 2.0 * double(c.columns) * double(summed))));
   for (Index begin = 0; begin < c.rows; begin += step) {

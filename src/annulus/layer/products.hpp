@@ -1,8 +1,7 @@
-// Computes the products of a layer, y = x w + bias and its gradients dx, dw and db, one chunk of rows after another and
-// for every storage type. Only gemm() calls a library's matrix product. It uses Kokkos Kernels, which use the machine's
-// BLAS. On CPUs this BLAS is OpenBLAS, if tools/setup built Kokkos Kernels. OpenBLAS uses OMP_NUM_THREADS threads, as
-// Kokkos does, unless OPENBLAS_NUM_THREADS is set. Measured with OpenBLAS: 96 float32 and 48 float64 GFLOP per CPU
-// second.
+// Computes the products of a layer for every storage type: y = x w + bias, and the gradients dx, dw and db. Only gemm()
+// calls a library: Kokkos Kernels, which call the machine's BLAS. On CPUs this BLAS is OpenBLAS, if tools/setup built
+// Kokkos Kernels. OpenBLAS uses OMP_NUM_THREADS threads, as Kokkos does, unless OPENBLAS_NUM_THREADS is set. We
+// measured 96 float32 and 48 float64 GFLOP per CPU second with OpenBLAS.
 #pragma once
 
 #include <functional>
@@ -13,7 +12,7 @@ namespace annulus::layer {
 
 enum class Transposed { no, yes };
 
-/// c = a b, or c += a b with `accumulate`; a and b may be transposed. All are float32, or all float64. c must not
+/// c = a b, or c += a b with `accumulate`; a and b may be transposed. All three are float32, or float64. c must not
 /// overlap a or b. If the inner dimension is 0, a b is zero. Returns when c is complete.
 /// Worked example: a (rows, in) transposed times b (rows, out) is c (in, out), the gradient of a weight.
 void gemm(Transposed a_transposed, Transposed b_transposed, const Matrix& a, const Matrix& b, bool accumulate,
@@ -30,12 +29,12 @@ struct ProductMetrics {
 /// memory only for two converted chunks and a converted copy of the weight in use.
 class Products {
  public:
-  /// Large enough for products at full speed. Small enough that converted numbers stay in the cache, and that messages
-  /// are polled every few tens of milliseconds (1,024 x 1,024 weights: 45 ms at 96 GFLOP/s).
+  /// Rows of a chunk. They are enough for products at full speed, and so few that converted numbers stay in the cache,
+  /// and that messages are polled every few tens of milliseconds (1,024 x 1,024 weights: 45 ms at 96 GFLOP/s).
   static constexpr Index chunk_rows = 2048;
 
-  /// `arithmetic` is float32 or float64. `poll` is called between chunks, because messages move only inside MPI calls;
-  /// `poll` may be empty.
+  /// `arithmetic` is float32 or float64. `poll`, which may be empty, is called after each chunk, because messages move
+  /// only inside MPI calls.
   explicit Products(core::DType arithmetic, std::function<void()> poll = {});
 
   /// y = x w + bias, with x (rows, in), w (in, out), bias (1, out) or empty, y (rows, out).

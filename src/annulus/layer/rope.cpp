@@ -9,13 +9,13 @@
 namespace annulus::layer {
 namespace {
 
-/// Rotates one pair of numbers of one stored row, in all batch entries and heads by the same angle.
+/// Rotates pair d of one row by the same angle in all batch entries and heads. `row` counts from an interval's start.
 template <class Number>
 struct TurnRow {
   core::TensorView tensor;
   Index batch, heads, head_dim;
-  Index first_row;   // stored row of the interval's first row
-  Index position;    // position of that row in the sequence
+  Index first_row;   // index of the interval's first row in `tensor`
+  Index position;    // position of the interval's first row in the sequence
   double log2_base;  // base^(-2 d / D) = 2^(-2 d / D log2 base)
   double sign;       // -1 rotates back
 

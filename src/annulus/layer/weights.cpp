@@ -10,7 +10,7 @@ using core::Interval;
 
 constexpr std::array<std::string_view, 8> weight_names{"wq", "wk", "wv", "wo", "bq", "bk", "bv", "bo"};
 
-/// Returns the part of a weight that belongs to these heads.
+/// Returns the part of the whole weight `box` that belongs to `heads`.
 Rectangle of_heads(Rectangle box, Weight weight, Interval heads, Index head_dim) {
   if (weight == Weight::bo) return box;
   // wq, wk and wv have heads in their columns. wo, which reads the heads, and biases have heads in their rows.
@@ -89,8 +89,8 @@ Rectangle written(const LayerProblem& problem, Weight weight, int rank, int rank
   if (weight == Weight::bo) return rank == 0 ? box : Rectangle{};
   if (!is_of_keys(weight)) return box;
   Interval heads = kv_heads(problem, rank, ranks);
-  // Heads ascend by rank, so only this rank's first K/V head can be one that the previous rank keeps, too. If so, an
-  // earlier rank writes it.
+  // Heads ascend by rank, so earlier ranks can keep at most the first of this rank's K/V heads. If they keep this head,
+  // one of them writes it.
   if (rank > 0 && kv_heads(problem, rank - 1, ranks).end > heads.begin && !heads.empty()) ++heads.begin;
   return of_heads(box, weight, heads, problem.attention.shape.head_dim);
 }

@@ -42,12 +42,12 @@ constexpr bool is_bias(Weight weight) { return weight >= Weight::bq; }
 /// The bias that is added to the product with this matrix.
 constexpr Weight bias_of(Weight matrix) { return Weight(int(matrix) + 4); }
 
-/// True for wk, wv, bk and bv, which belong to K/V heads. The others, except bo, belong to query heads.
+/// True for wk, wv, bk and bv, which belong to K/V heads. The other weights, except bo, belong to query heads.
 constexpr bool is_of_keys(Weight weight) {
   return weight == Weight::wk || weight == Weight::wv || weight == Weight::bk || weight == Weight::bv;
 }
 
-/// Describes one attention layer; it is the same on every rank.
+/// Describes one attention layer. Every rank has the same description.
 struct LayerProblem {
   Index width = 1;                ///< E, the numbers in a row of x and y
   strategies::Problem attention;  ///< shape, pattern, type of x, y and all weights, precision of all sums
@@ -63,8 +63,8 @@ struct LayerProblem {
 /// reproducible, because a layer cannot give the same bits for every number of ranks.
 void check(const LayerProblem& problem);
 
-/// The complete weight: wq (E, H D), wk and wv (E, Hkv D), wo (H D, E), bq (H D, 1), bk and bv (Hkv D, 1), bo (E, 1).
-/// Empty for a bias that the layer does not have.
+/// The complete weight: wq (E, H D), wk and wv (E, Hkv D), wo (H D, E), bq (H D, 1), bk and bv (Hkv D, 1), bo (E, 1),
+/// with H query heads and Hkv K/V heads of D numbers. Empty for a bias that the layer does not have.
 Rectangle whole(const LayerProblem& problem, Weight weight);
 
 /// The part of a weight, and of its gradient, that a rank keeps, row-major and contiguous. If there are more ranks than
@@ -72,13 +72,13 @@ Rectangle whole(const LayerProblem& problem, Weight weight);
 /// none    all of it
 /// fsdp    rows even_part(rows, P, rank), about 1/P of the weight
 /// tensor  wq, bq, wo: query heads even_part(H, P, rank); wk, wv, bk, bv: the K/V heads that these query heads read, so
-/// several ranks may keep the same K/V head; bo: every rank keeps all of it
+///         several ranks may keep the same K/V head; bo: every rank keeps all of bo
 Rectangle kept(const LayerProblem& problem, Weight weight, int rank, int ranks);
 
 /// The part of kept() that this rank writes to a file. All ranks together write each number of the weight exactly once.
 /// none    rows even_part(rows, P, rank), so that all ranks write
 /// fsdp    all of kept()
-/// tensor  all of kept(), except that the first rank that keeps a K/V head writes it, and rank 0 writes bo
+/// tensor  all of kept(), but a K/V head only on the first rank that keeps this head, and bo only on rank 0
 Rectangle written(const LayerProblem& problem, Weight weight, int rank, int ranks);
 
 /// One rank's parts of all weights, or of all their gradients: the kept() part of each, in the problem's type.
@@ -93,7 +93,7 @@ class Weights {
 
 /// The query heads whose weights a rank keeps with Sharding::tensor.
 core::Interval query_heads(const LayerProblem& problem, int rank, int ranks);
-/// The K/V heads that these query heads read.
+/// The K/V heads that the rank's query_heads() read.
 core::Interval kv_heads(const LayerProblem& problem, int rank, int ranks);
 
 /// Allocates the kept() parts of all weights, and does not initialise them. The memory ledger counts them as `purpose`.

@@ -6,7 +6,7 @@
 namespace annulus::layer {
 namespace {
 
-/// The ranks that keep a K/V head. They are consecutive, because the ranks' heads ascend.
+/// The ranks that keep a K/V head. These ranks are consecutive, because heads ascend by rank.
 core::Interval keepers(const LayerProblem& problem, Index head, int ranks) {
   core::Interval found{0, 0};
   for (int p = 0; p < ranks; ++p) {
@@ -21,13 +21,13 @@ core::Interval keepers(const LayerProblem& problem, Index head, int ranks) {
 /// Sums the gradients of weights whose K/V heads several ranks keep. `gradient` (in, this rank's K/V heads * D) is
 /// contiguous. At first it has the contributions of this rank's query heads. The first rank that keeps a head receives
 /// and adds the other ranks' contributions one by one, in the order of the ranks, and sends the sum to these ranks, so
-/// that all of them get the same bits. Returns how many bytes this rank sends; it receives as many. Collective.
+/// that all ranks get the same bits. Returns how many bytes this rank sends; it receives as many. Collective.
 /// Worked example: 4 query heads and 2 K/V heads on 4 ranks: ranks 0 and 1 sum head 0, ranks 2 and 3 head 1.
 Index sum_shared_heads(const LayerProblem& problem, const comm::Communicator& comm, const Matrix& gradient) {
   const Index head_dim = problem.attention.shape.head_dim, rank = comm.rank();
   const core::Interval own = kv_heads(problem, comm.rank(), comm.size());
   core::Buffer buffer;
-  Matrix share, sum;  // the contribution that arrives, and what it is added to
+  Matrix share, sum;  // the contribution that arrives, and the sum to which it is added
   std::vector<comm::Message> shares_out, shares_in, sums_out, sums_in;
   Index bytes = 0;
   for (Index head = own.begin; head < own.end; ++head) {
@@ -44,7 +44,7 @@ Index sum_shared_heads(const LayerProblem& problem, const comm::Communicator& co
       continue;
     }
     if (ranks.size() == 1) continue;
-    // Later ranks keep at most one of this rank's heads, the last one, so there is one `share`.
+    // Later ranks can keep only the last of this rank's heads, so this code runs at most once: there is one `share`.
     share = make_matrix(buffer, "pieces of sums", gradient.type, gradient.rows, head_dim);
     sum = gradient.take_columns({index * head_dim, (index + 1) * head_dim});
     for (Index p = ranks.begin + 1; p < ranks.end; ++p) {

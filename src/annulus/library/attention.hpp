@@ -9,10 +9,11 @@ namespace annulus {
 ///   q    (B, S_p, H, D)   k (B, S_p, Hkv, D)   v (B, S_p, Hkv, Dv)
 ///   out  (B, S_p, H, Dv)  written
 ///   lse  (B, S_p, H)      written; natural logarithm; -inf (and out = 0) where a row sees no key
-/// Views may have any layout; contiguous D numbers are best (passes.hpp says what is copied). Waits for earlier work on
-/// `exec`, and returns when the results are complete. Collective. Wrong arguments throw Error on all ranks. The caller
-/// must have started Kokkos and, if `comm` has several ranks, MPI. Returns the normalizers that attention_backward()
-/// needs, if the plan was made with gradients.
+/// Views may have any layout. Best are layouts in which the D numbers of a row and head are contiguous (passes.hpp says
+/// what is copied). Waits for earlier work on `exec`, and returns when the results are complete. Collective. Wrong
+/// arguments throw Error on all ranks. The caller must have started Kokkos and, if `comm` has several ranks, MPI.
+/// Returns the normalizers that attention_backward() needs if the plan was made with gradients, otherwise an empty
+/// object.
 template <class ExecSpace, class Q, class K, class V, class Out, class Lse>
 Normalizers attention(const ExecSpace& exec, const Communicator& comm, const Plan& plan, const Q& q, const K& k,
                       const V& v, const Out& out, const Lse& lse, const Progress& progress = {}) {

@@ -13,8 +13,8 @@ namespace comm {
 class Communicator;
 }
 
-/// All copies use one communicator. The last copy frees the communicator when it is destroyed, which must happen before
-/// MPI_Finalize.
+/// All copies share one communicator of MPI. The destructor of the last copy frees this communicator, so all copies
+/// must be destroyed before MPI_Finalize.
 class Communicator {
  public:
   /// This process alone. Makes no MPI calls, so MPI need not have been started.
@@ -30,8 +30,8 @@ class Communicator {
   int size() const;
 
   /// True if an exception, for example from a progress function, has ended a pass on this rank while messages were in
-  /// flight, or after interrupt(). These messages may still arrive, so each later pass is refused, and the communicator
-  /// is never freed. All ranks must make a new Communicator, also those on which the pass ended well.
+  /// flight, and after interrupt(). These messages may still arrive, so each later pass is refused, and the
+  /// communicator is never freed. All ranks must make a new Communicator, also those on which the pass ended well.
   bool is_interrupted() const;
   /// Makes is_interrupted() true on a rank on which the pass ended well.
   void interrupt() const;

@@ -14,7 +14,7 @@ struct MadePlan {
   pattern::Partition rows, queries;
   std::string strategy_name, partition_name, reason;
   std::string identity;                                                       ///< from identity_of()
-  std::unique_ptr<const strategies::Schedule> forward, statistics, backward;  ///< those that the problem needs
+  std::unique_ptr<const strategies::Schedule> forward, statistics, backward;  ///< null: not needed by the problem
 };
 
 /// Makes the problem that the arguments describe. Throws Error(usage) that says which value is wrong and what is right.

@@ -9,9 +9,10 @@
 
 namespace annulus::library {
 
-/// Each pass, and reference(), holds this lock. All threads use the same kernels, panels of packed rows, settings of
-/// arithmetic and MPI, so a process runs one pass at a time, and a second thread waits. If a progress function starts a
-/// pass, the constructor throws Error(usage), because the pass would wait for ever.
+/// Each pass, and reference(), holds this lock. All threads share the kernels' panels of packed rows, the settings of
+/// arithmetic, and MPI. So a process runs one pass at a time, and a second thread waits. If a progress function starts
+/// a pass, the constructor throws Error(usage), because the new pass would wait for ever for the pass that called the
+/// function.
 class PassLock {
  public:
   explicit PassLock(const char* name) {

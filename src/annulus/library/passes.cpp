@@ -34,8 +34,8 @@ struct Kept {
   std::vector<double> sink;
 };
 
-/// Makes functions that call a caller's progress function: steps() makes one for the end of a step, poll() makes one
-/// that repeats the latest report during a step.
+/// Makes functions that call a caller's progress function: steps() makes a function that reports the end of a step,
+/// poll() a function that repeats the latest report during a step.
 class ProgressAdapter {
  public:
   explicit ProgressAdapter(const Progress& progress) : progress_(progress) {}
@@ -63,7 +63,7 @@ class Pass {
   }
 
   /// Throws the same Error on every rank unless all ranks make this pass with the same plan, and the plan is for as
-  /// many ranks as the communicator has; collective. Before that, throws on this rank if compute() was interrupted.
+  /// many ranks as the communicator has; collective. Before that, throws on this rank if is_interrupted().
   void check_plan() const {
     if (comm_.is_interrupted()) {
       core::fail(ErrorKind::usage,
@@ -77,7 +77,8 @@ class Pass {
                core::how_many(plan_.ranks, "rank"), comm_.size());
   }
 
-  /// Return the extents of a tensor with this rank's query rows, or (key_extents()) with its key rows.
+  /// Return the extents of a tensor that has this rank's query rows (extents()) or this rank's key rows
+  /// (key_extents()).
   std::array<Index, 4> extents(Index heads, Index numbers) const {
     return {plan_.shape.batch, plan_.queries[std::size_t(comm_.rank())].count(), heads, numbers};
   }
@@ -112,8 +113,8 @@ class Pass {
     return (tensor.strides[3] == 1 || tensor.extents[3] == 1) && is_in_pieces(tensor);
   }
 
-  /// Gives the pass a tensor. If no other rank reads the tensor's rows and kernels can read it in place, the pass gets
-  /// `lent`. Otherwise it gets `buffer`, made by whole().
+  /// Sets `lent` to the caller's tensor if no other rank reads the tensor's rows and kernels can read them in place.
+  /// Otherwise sets `buffer` to whole(). If there is no tensor, sets neither.
   void take(const Tensor& from, const char* name, core::TensorView& lent, core::Buffer& buffer) const {
     if (from.data == nullptr) return;
     if (!plan_.forward->has_exchange() && suits(from)) {
@@ -165,8 +166,8 @@ class Pass {
   /// Extents of a tensor of sink logits.
   std::array<Index, 4> heads() const { return {1, 1, plan_.shape.heads, 1}; }
 
-  /// Returns the sink logits (H); collective. Throws the same Error(usage) on every rank if one rank has NaN or too
-  /// large numbers among its logits, or if logits differ between ranks.
+  /// Returns the plan's sink logits (H), if any; collective. Throws the same Error(usage) on every rank if one rank has
+  /// NaN or too large numbers among its logits, or if logits differ between ranks.
   std::vector<double> take_sink(const Tensor& from) const {
     if (!plan_.problem.sink) return {};
     std::vector<double> logits;
@@ -200,8 +201,8 @@ class Pass {
   }
 
   /// Does the work of a pass during which messages are in flight. If an exception ends the work, other ranks do not
-  /// know it: MPI may still read and write the pass's buffers, and messages in flight may match those of a later pass.
-  /// So the buffers stay allocated, and later passes on this communicator are refused.
+  /// know it. MPI may then still read and write the pass's buffers, and messages in flight may match those of a later
+  /// pass. So the buffers stay allocated, and later passes on this communicator are refused.
   template <class Work>
   auto compute(const Work& work) const {
     if (comm_.size() == 1) return work();
@@ -267,7 +268,8 @@ void check_sink(const char* pass, const char* name, const MadePlan& plan, const 
   core::fail(ErrorKind::usage, "{}: {} is given, but the plan has no sink logits; expected Pattern::sink", pass, name);
 }
 
-/// True if the caller gave memory for normalizers. The address does not say so: on a rank without rows it may be null.
+/// True if the caller gave memory for normalizers. The address cannot show this, because it may be null on a rank
+/// without rows.
 bool is_given(const Tensor& normalizers) { return normalizers.extents[3] > 0; }
 Argument normalizers_of(const Pass& pass, const Tensor& given, bool is_written) {
   const strategies::Problem& problem = pass.plan().problem;
@@ -276,7 +278,7 @@ Argument normalizers_of(const Pass& pass, const Tensor& given, bool is_written) 
 }
 
 /// Throws if the plan has no backward pass. If the caller gave no tensor of normalizers (`given` is false), also throws
-/// unless `kept` is of this plan.
+/// unless `kept` was made with this plan on this rank.
 void check_normalizers(const Pass& pass, const Kept* kept, bool given) {
   if (!pass.plan().backward) {
     core::fail(ErrorKind::usage, "attention_backward: the plan has no backward pass, expected Options::gradients");
@@ -305,7 +307,7 @@ void make_statistics(const Pass& pass, strategies::Tensors& tensors, const Stati
   Pass::give(tensors.top_weights.data(), to.top_weights);
   if (to.top_rows == nullptr) return;
   const std::array<Index, 4> lists = pass.extents(plan.shape.heads, wanted.top_keys);
-  Pass::give(tensors.top_rows.data(), contiguous(to.top_rows, DType::float64, lists));  // int64 has 8 bytes, too
+  Pass::give(tensors.top_rows.data(), contiguous(to.top_rows, DType::float64, lists));  // 8 bytes, like int64
 }
 
 /// Makes the results of forward(), whose arguments have been checked.
@@ -383,7 +385,7 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
     check_sink("attention_backward", "dsink", pass.plan(), given.dsink);
     check_sink("attention_backward", "sink", pass.plan(), given.sink);
   });
-  if (pass.plan().problem.sink) {  // take_sink() below is collective: all ranks must call it, or none
+  if (pass.plan().problem.sink) {  // take_sink() below is collective, so all ranks must call it, or none
     library::check_same("attention_backward", fmt::format("normalizers {}\n", has_tensor ? "a tensor" : "kept"),
                         pass.comm());
   }

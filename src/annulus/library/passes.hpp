@@ -19,7 +19,7 @@ using Progress = std::function<void(double share, const std::string& where)>;
 
 /// The numbers that backward() needs from forward() besides `out`: two per row and head, with which backward() computes
 /// the probabilities again. They have more digits than an LSE in float32 and take 8 or 16 bytes per row and head.
-/// Copies of a Normalizers object share this memory. Destroy the last copy before Kokkos::finalize().
+/// Copies of a Normalizers object share one array of numbers. Destroy the last copy before Kokkos::finalize().
 class Normalizers {
  public:
   Normalizers() = default;
@@ -59,22 +59,21 @@ struct ForwardTensors {
 
 /// Computes the attention of this rank's rows to all keys that the plan's pattern keeps, whichever rank holds them.
 /// Returns when the results are complete. Collective. On one rank, tensors are read in place if the D numbers of a row
-/// and head are contiguous, and sums are made in `out` if `out` is contiguous and has the type of the sums. On several
-/// ranks, k and v are copied once. If the plan has gradients, pass the returned Normalizers to backward(). A process
-/// runs one pass at a time: a second thread waits. So threads on different ranks must start their passes in the same
-/// order, even on different communicators.
-/// Throws Error on all ranks, of kind usage if a tensor does not fit the plan: "attention: k is (1, 4096, 3, 64), the
-/// plan of rank 1 wants (1, 4096, 2, 64)".
-/// Source: the pattern is LongNet's (Ding et al. 2023), the online softmax is from Milakov, Gimelshein 2018.
+/// and head are contiguous, and sums are added up in the caller's `out` if `out` is contiguous and has the type of the
+/// sums. On several ranks, k and v are copied once. If the plan has gradients, pass the returned Normalizers to
+/// backward(). A process runs one pass at a time, and a second thread waits. So threads on different ranks must start
+/// their passes in the same order, even on different communicators. Throws Error on all ranks, of kind usage if a
+/// tensor does not fit the plan: "attention: k is (1, 4096, 3, 64), the plan of rank 1 wants (1, 4096, 2, 64)". Source:
+/// the pattern is LongNet's (Ding et al. 2023), the online softmax is from Milakov, Gimelshein 2018.
 Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTensors& tensors,
                     const Progress& progress = {});
 
 /// q, k, v and out are as in ForwardTensors. dout has the shape of out; dq, dk, dv have the shapes of q, k, v and are
 /// written. dlse (B, S_p, H, 1), the gradient of lse in the type of lse, is 0 if it is not given. dsink (1, 1, H, 1),
 /// in the type of lse, is optional and written on every rank: the gradient of the forward pass's sink, summed over the
-/// rows of all ranks. `normalizers` is optional: the memory into which forward() wrote its normalizers. backward() then
-/// reads this memory and ignores its argument of type Normalizers. It then cannot check that forward() had the same
-/// plan, and `sink` must be given again if the plan has sink logits.
+/// rows of all ranks. `normalizers` is optional: the memory into which forward() wrote its normalizers. If it is given,
+/// backward() reads this memory, ignores its argument of type Normalizers, and cannot check that forward() had the same
+/// plan. In this case `sink` must also be given if the plan has sink logits.
 struct BackwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, dout = {}, dlse = {}, dq = {}, dk = {}, dv = {}, dsink = {};
   Tensor normalizers = {};
@@ -82,7 +81,8 @@ struct BackwardTensors {
 };
 
 /// Computes gradients for a plan made with Options::gradients; `normalizers` and `out` are from forward() with the same
-/// q, k, v. Collective; throws as forward() does. Source: FlashAttention (Dao et al. 2022): no n x n buffer.
+/// q, k, v. Collective; throws as forward() does. Source: FlashAttention (Dao et al. 2022), which needs no n x n buffer
+/// for n rows.
 void backward(const Communicator& comm, const Plan& plan, const Normalizers& normalizers,
               const BackwardTensors& tensors, const Progress& progress = {});
 

@@ -20,7 +20,8 @@ core::Machine any_machine() {
   return machine;
 }
 
-/// Never chooses `single`, which needs all rows on rank 0: callers have rows on all ranks. A caller may name `single`.
+/// Never chooses `single`, which needs all rows on rank 0, because callers have rows on all ranks. A caller may name
+/// `single`.
 void choose(MadePlan& plan) {
   const core::Machine machine = any_machine();
   std::vector<planner::Candidate> candidates = planner::candidates(plan.problem, plan.ranks, machine);

@@ -37,8 +37,8 @@ struct Shape {
 };
 
 /// A pair can have a window instead of a segment: for every head, row x sees the rows x - j r of its document, for
-/// -right <= j <= left, where r is the pair's dilation. With r = 1 it also sees the first `first` rows of the document;
-/// no row counts twice.
+/// -right <= j <= left, where r is the pair's dilation. If r = 1, row x also sees the first `first` rows of the
+/// document; no row counts twice.
 struct Window {
   Index left = 0;
   Index right = 0;  ///< has no effect if causal
@@ -67,9 +67,9 @@ inline constexpr Index last_rows = -1;
 inline constexpr Index no_rows = -2;
 
 /// Which rows see each other (docs/semantics.md): pair i cuts every document into segments of segments[i] rows and
-/// picks every dilations[i]-th row of a segment. The picked rows of a segment see each other. Or segments[i] is a
-/// window. The default is dense attention. Worked example: each row sees 4096 rows before it, itself, and the first 4
-/// rows: {.segments = {Window{4096, 0, 4}}}.
+/// picks every dilations[i]-th row of a segment. The picked rows of a segment see each other. If segments[i] is a
+/// window, each row sees the rows in its window instead. The default is dense attention. Worked example: each row sees
+/// 4096 rows before it, itself, and the first 4 rows: {.segments = {Window{4096, 0, 4}}}.
 struct Pattern {
   std::vector<Segment> segments{all};
   std::vector<Index> dilations{1};
@@ -81,19 +81,19 @@ struct Pattern {
   std::optional<double> scale = {};  ///< factor of q.k; none: 1 / sqrt(D)
   bool group_scale = false;          ///< only for grouped: `out` is divided by the number of pairs
   /// Instead of documents: ascending ranges [begin, end) of the rows that exist. With no_rows (see query_offset) there
-  /// is one range: the keys that exist; then all queries exist.
+  /// is one range, which says which keys exist; all queries exist then.
   std::vector<Interval> ranges = {};
   bool sink = false;  ///< a row that sees a key also sees a key of value 0, whose score is in ForwardTensors::sink
   std::optional<double> softcap = {};  ///< scores s become softcap tanh(s / softcap)
   std::optional<Bias> bias = {};       ///< subtracted after the softcap
-  /// If there are fewer queries than keys: the row of the sequence that is the first query, or last_rows. For any
-  /// number of queries: no_rows, and then every query sees every key (dense attention, not causal, one document).
+  /// The row of the sequence that is the first query, or last_rows, if there are fewer queries than keys. With no_rows,
+  /// for any number of queries, every query sees every key (dense attention, not causal, one document).
   Index query_offset = last_rows;
 };
 
 /// Says how to compute attention; values as in the run file (docs/run-file.md).
 struct Options {
-  std::string strategy = "auto";   ///< one of `annulus list`, but not stream; not used on one rank
+  std::string strategy = "auto";   ///< one of `annulus list`, but not stream; without effect on one rank
   std::string partition = "auto";  ///< contiguous, zigzag, block_cyclic, documents
   std::string precision = "auto";  ///< of sums, or of products; values as in the run file
   bool reproducible = false;       ///< same bits for every number of ranks
@@ -115,9 +115,9 @@ namespace library {
 struct MadePlan;
 }
 
-/// Ranks that use the same arguments make equal plans; if their processors differ, make the Communicator before the
-/// plan. Making a plan needs no running MPI. Copies share the contents.
-/// Worked example, 2 ranks of 131,072 rows each:
+/// Ranks that use the same arguments make equal plans. If their processors differ, make the Communicator before the
+/// plan, because the Communicator makes all ranks use the same instruction set. Making a plan needs no running MPI.
+/// Copies share the contents. Worked example, 2 ranks of 131,072 rows each:
 ///   Plan plan({.sequence = 262144, .heads = 8, .kv_heads = 2, .head_dim = 64},
 ///             {.segments = {2048, all}, .dilations = {1, 8}, .causal = true}, 2, {.gradients = true});
 class Plan {
@@ -133,8 +133,8 @@ class Plan {
   const std::string& partition() const;
   const std::string& reason() const;
 
-  /// rows() returns the rows of k and v that `rank` has. query_rows() returns its rows of q, out, ..., numbered from
-  /// the first query; they equal rows() if all rows are queries. Throws Error(usage) if there is no such rank.
+  /// rows() returns the rows of k and v that `rank` has. query_rows() returns the rank's rows of q, out, ..., numbered
+  /// from the first query; they equal rows() if all rows are queries. Throws Error(usage) if there is no such rank.
   Rows rows(int rank) const;
   Rows query_rows(int rank) const;
   /// Number of (query, key, head) triples kept for a rank's queries, batch entries included. The forward pass computes

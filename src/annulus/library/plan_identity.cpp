@@ -43,7 +43,7 @@ std::string identity_of(const MadePlan& plan) {
   add("causal", p.pattern.causal);
   add("semantics", pattern::name_of(p.pattern.semantics));
   add("group_scale", p.pattern.group_scale);
-  add("scale", p.scale);  // all digits
+  add("scale", p.scale);  // {} prints all digits of a double
   add("documents", fmt::format("at {} offsets, of fingerprint {:x}", p.documents.size(),
                                hash_of(fmt::format("{} without {}", fmt::join(p.documents, " "),
                                                    fmt::join(p.documents.gaps, " ")))));

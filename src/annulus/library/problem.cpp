@@ -10,8 +10,8 @@
 namespace annulus::library {
 namespace {
 
-// We know no model with more key/value heads than this. A tensor with at most this many heads is not refused, because
-// it is common that such a tensor has fewer rows than heads.
+// We know no model with more key/value heads than this. completed() does not refuse a tensor with at most this many
+// heads, because such tensors often have fewer rows than heads.
 constexpr Index most_kv_heads_yet = 256;
 
 constexpr Index most_rows = 1'000'000'000'000;  // limit of a segment, a dilation, a window; as in the run file
@@ -25,7 +25,8 @@ void check_at_least(const char* name, Index value, Index least) {
   if (value < least) refuse("{} is {}, expected {} or more", name, value, least);
 }
 
-/// Returns the value of the entry named `name` in a table of folder pattern. The message also lists the name `also`.
+/// Returns the value of the entry named `name` in a table of folder pattern. If there is no such entry, throws
+/// Error(usage) that lists all names and the name `also`.
 template <class Table>
 auto value_called(const std::string& name, const Table& table, const char* argument, const char* also = nullptr) {
   for (const auto& entry : table) {

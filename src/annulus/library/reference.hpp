@@ -1,5 +1,5 @@
-// Attention by its definition, in float64, to compare results with. It is slow: for each row it visits every key from
-// the first to the last that the row sees.
+// Attention by its definition, in float64, to compare results with. This is slow, because for each row every key is
+// visited from the first to the last that the row sees.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace annulus {
 
-/// Computes rows of the result of a plan's whole problem, in host memory:
+/// Computes rows of the result of a plan's whole problem, in host memory (Sq: rows of q):
 ///   q (B, Sq, H, D), k (B, S, Hkv, D), v (B, S, Hkv, Dv)  on the host, any layout; `rows` are indices of rows of q
 ///   out (B, rows, H, Dv), lse (B, rows, H)    written, contiguous; lse = -inf and out = 0 where a row sees no key
 ///   sink (1, 1, H, 1)                        on the host, only if Pattern::sink is set

@@ -27,7 +27,7 @@ struct Tensor {
   std::string label = {};  ///< the caller's name for the tensor, for messages; may be empty
 };
 
-/// Describes a tensor whose numbers are contiguous, the last extent fastest.
+/// Describes a tensor whose numbers are contiguous, and whose last index changes fastest.
 inline Tensor contiguous(void* data, DType type, const std::array<Index, 4>& extents, std::string label = "") {
   const auto& [batch, rows, heads, dim] = extents;
   (void)batch;
@@ -68,7 +68,7 @@ Tensor tensor(const View& view) {
   return described;
 }
 
-/// The same for a View that the library writes.
+/// Describes a View that the library writes. The View's numbers must not be const.
 template <class View>
 Tensor written(const View& view) {
   static_assert(!std::is_const_v<typename View::value_type>,

@@ -14,8 +14,8 @@ std::string name_of(const Argument& argument) {
   return label.empty() || label == argument.name ? argument.name : fmt::format("{} ({})", argument.name, label);
 }
 
-/// True if the tensor has no numbers, as on a rank without rows. Then nothing is read or written, so its address and
-/// strides have no effect.
+/// True if the tensor has no numbers, as on a rank without rows. Then nothing is read or written, so the tensor's
+/// address and strides have no effect.
 bool is_empty(const std::array<Index, 4>& extents) { return std::count(extents.begin(), extents.end(), 0) > 0; }
 
 /// Returns a question to add to the message if rows and heads of the tensor seem to be exchanged.

@@ -3,7 +3,7 @@
 namespace annulus::pattern {
 
 Interval indices_within(const Comb& comb, Interval rows) {
-  // First t with base + t * stride >= bound, limited to 0 ... count.
+  // Returns the first t >= 0 with base + t * stride >= bound, but at most count.
   const auto first_at = [&](Index bound) {
     const Index t = bound <= comb.base ? 0 : core::ceil_div(bound - comb.base, comb.stride);
     return std::min(t, comb.count);

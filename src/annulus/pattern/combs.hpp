@@ -1,4 +1,4 @@
-// Segments and combs. A dilation rate is a stride between rows.
+// Defines segments and combs. A dilation rate is a stride between rows.
 //
 // A pair (w, r) cuts every document into segments of w rows (the last segment may be shorter). In a segment, offset o
 // picks the rows segment.begin + o, segment.begin + o + r, ... The picked rows are a comb, and rows of a comb see each
@@ -11,7 +11,8 @@
 // Query row 6 of head 0, causal, thus sees rows 0 2 4 6 through this pair: comb indices t = 0 1 2 3.
 //
 // A window of dilation r does not cut documents into segments: each document has r combs, at offsets 0 ... r - 1, and
-// each comb runs through the whole document. All heads of the pair use all r combs. A row sees a band of its comb.
+// each comb runs through the whole document. All heads of the pair use all r combs. Through the window, a row sees only
+// comb rows near itself (core::Band).
 // Worked example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7 10 ... and sees t = 1 2 3.
 #pragma once
 
@@ -35,7 +36,7 @@ struct Comb {
   Index row(Index t) const { return base + t * stride; }
 };
 
-/// Comb indices [begin, end) whose rows lie in `rows`.
+/// Returns the comb indices [begin, end) whose rows lie in `rows`.
 Interval indices_within(const Comb& comb, Interval rows);
 
 /// An offset that at least one head uses in a pair, and the heads that use it.
@@ -59,7 +60,7 @@ class PairCombs {
   /// The offsets that heads use, ascending; for a window only offset 0, because all its offsets have the same heads.
   const std::vector<UsedOffset>& offsets() const { return offsets_; }
 
-  /// Calls visit(used, i) for each used offset of the segment that has a row in `rows`, by ascending offset. With
+  /// Calls visit(used, i) for each used offset at which the segment has a row in `rows`, by ascending offset. With
   /// segments, `used` is offsets()[i]. With a window, i is always 0, and `used.offset` is the visited offset.
   /// Worked example: dilation 8, segment 0 ... 99, rows 14 15 16: offsets 0, 6, 7.
   template <class Visit>
@@ -98,10 +99,11 @@ struct VisiblePart {
 };
 
 /// Splits the keys that rows see through a pair into parts, in the order in which a query adds its keys (rounds_of()
-/// in strategies/problem.hpp). No key is in two parts. A segment or a window is one part.
-/// Window::first adds a part: the document's first rows that lie before the window. If not causal, it adds one more
-/// part: the first rows that lie after the window. A row may be a query of several parts, but a work list may contain
-/// a query only once, so each part needs a work list of its own.
+/// in strategies/problem.hpp). For each query, no key is in two parts. Without Window::first there is one part: the
+/// segment or the window.
+/// Window::first adds a part: those of the document's first rows that lie before the window. If not causal, it adds
+/// another part: those of the document's first rows that lie after the window. A row may be a query of several parts,
+/// but a work list may contain a query only once, so each part needs a work list of its own.
 /// Worked example: window [1, 1], first 3, not causal: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2
 /// with t_query - t_key >= 2.
 std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
@@ -112,18 +114,19 @@ std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
 /// limits and passes indices of keys as `t`, the function appends the indices of the queries that see these keys.
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);
 
-/// The document [begin, end) that holds global row `row`. A row in a gap counts as a document of its own, so that gaps
-/// may be cut anywhere and no segment crosses a gap.
+/// Returns the document [begin, end) that holds global row `row`. A row in a gap counts as a document of its own, so
+/// that gaps may be cut anywhere and no segment crosses a gap.
 Interval document_of(const Documents& documents, Index row);
 
-/// The segment of `pair` that holds global row `row`. A segment never crosses the borders of a document. For a window,
-/// the segment is the whole document.
+/// Returns the segment of `pair` that holds global row `row`. A segment never crosses the borders of a document. For a
+/// window, the segment is the whole document.
 Interval segment_of(const Pair& pair, const Documents& documents, Index row);
 
-/// The rows of `segment` that dilation `dilation` picks at `offset`; empty if the offset lies beyond the segment.
+/// Returns the rows of `segment` that dilation `dilation` picks at `offset`; no rows if the offset lies beyond the
+/// segment.
 Comb comb_of(Interval segment, Index dilation, Index offset);
 
-/// All segments of `pair` that touch `rows`, ascending. Gaps have no segments.
+/// Returns all segments of `pair` that have rows in `rows`, ascending. Gaps have no segments.
 std::vector<Interval> segments_touching(const Pair& pair, const Documents& documents, Interval rows);
 
 }  // namespace annulus::pattern

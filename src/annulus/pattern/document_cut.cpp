@@ -10,9 +10,9 @@ class Cutter {
   Cutter(const KeptCounts& kept, bool causal, Interval document)
       : kept_(kept), causal_(causal), document_(document), last_(causal ? document.size() / 2 : document.size()) {}
 
-  /// Returns the smallest m >= `from` for which the document's first m rows (if causal, first m and last m rows) have
-  /// at least this much work; last_ if there is none. Most distances between cuts are alike, so the search begins at
-  /// the last distance and widens.
+  /// Returns the smallest m >= `from` for which the document's first m rows (if causal, its first m and its last m
+  /// rows) have at least this much work; last_ if there is no such m. Most distances between neighbouring cuts are
+  /// alike. So the search first tries the distance of the cut before, and then widens.
   Index cut(Count work, Index from) {
     Index enough = std::min(last_, from + std::max<Index>(step_, 1)), below = from - 1;
     for (Index wider = 1; enough < last_ && taken(enough) < work; wider *= 2) {

@@ -19,8 +19,8 @@ struct Document {
 
 using DocumentIndices = std::vector<std::size_t>;  // indices of some documents
 
-/// Deals documents to ranks. If `apart`, light documents (is_light(): little work per row) come first. share_ is the
-/// fair share F of documents_partition.hpp.
+/// Deals documents to ranks. If `apart`, light documents (is_light(): little work per row) are dealt before all others.
+/// share_ is the fair share F of documents_partition.hpp.
 class Dealer {
  public:
   Dealer(const std::vector<Document>& documents, int ranks, bool apart)
@@ -98,7 +98,7 @@ class Dealer {
   }
 
   /// Deals documents in the order of the sequence; rank p's share is shares[p]. Each document goes to the rank in whose
-  /// share its middle lies.
+  /// share its middle lies. size(d): size of document d in the unit of the shares, rows or work.
   template <class Size>
   void deal_runs(const DocumentIndices& some, const std::vector<Count>& shares, Size&& size) {
     Index rank = 0;
@@ -110,7 +110,8 @@ class Dealer {
     }
   }
 
-  /// Deals each document to the rank with the least work, or, if it does not fit there, cuts it over the fewest ranks.
+  /// Deals each document to the rank with the least work. If the document does not fit there, cuts it into parts for as
+  /// few ranks as possible.
   void deal_largest_first(DocumentIndices some) {
     std::stable_sort(some.begin(), some.end(),
                      [&](std::size_t a, std::size_t b) { return documents_[a].work > documents_[b].work; });
@@ -142,8 +143,9 @@ class Dealer {
     return needed;
   }
 
-  /// Fills one rank after another up to F. A document begins at the next rank if it then lies on fewer ranks. This
-  /// leaves room on the rank before, for documents that are dealt later. `spare` is their work, which limits the room.
+  /// Fills one rank after another up to F. A document begins at the next rank if it then lies on fewer ranks. The rank
+  /// before then has room left, for documents that are dealt later. `spare` is the work of these later documents; all
+  /// ranks together keep at most this much room.
   void cut(const DocumentIndices& some, Count spare) {
     Index rank = 0;
     for (const std::size_t d : some) {

@@ -20,7 +20,7 @@ void append_run(const Comb& comb, const HeadSet& heads, Index keys, Interval row
       {stored + comb.row(t.begin) - rows.begin, comb.stride, t.size(), heads.first, heads.stride, heads.count, keys});
 }
 
-/// The runs of one pair. `offsets` has only heads of the share; an offset may have none.
+/// The runs of one pair. `offsets` has only heads of the share; an offset may have no head.
 FilledRuns runs_of(const Pair& pair, const Documents& documents, const std::vector<UsedOffset>& offsets,
                    const StoredRows& queries) {
   FilledRuns runs;

@@ -15,8 +15,8 @@ const OwnerInterval* interval_of(const PackedRows& packed, const Interval& rows)
   return same == packed.end() || same->rows != rows ? nullptr : &*same;
 }
 
-/// The ranges of `packed` for which keep(range, others) is true. `others` are the ranges of the same interval and head
-/// in `other`.
+/// Returns the ranges of `packed` for which keep(range, others) is true. `others` are the ranges of the same interval
+/// and head in `other`.
 template <class Keep>
 PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
   const std::vector<StridedRange> none;
@@ -31,7 +31,7 @@ PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
   return packed;
 }
 
-/// The ranges of `packed` that may have sums: those in an interval and head in which `read` has rows.
+/// Returns the ranges of `packed` that may have sums: the ranges in an interval and head in which `read` has rows.
 PackedRows touched(const PackedRows& packed, const PackedRows& read) {
   return filtered(packed, read,
                   [](const StridedRange&, const std::vector<StridedRange>& ranges) { return !ranges.empty(); });
@@ -73,9 +73,9 @@ OrderedRoute::OrderedRoute(const Layout& layout, const Partition& readers, const
     held_by_[std::size_t(pieces_[i].rank)].push_back(i);
 }
 
-/// The rows that ranks at distance d, d + 1, ... upward from the owner have in documents in which the owner has a
-/// piece. These are at most two intervals per document, because a document's pieces follow one another from rank to
-/// rank.
+/// The rows that ranks at distance d, d + 1, ... upward from the owner have in documents in which the owner has a piece
+/// (SharedPiece). These rows are at most two intervals per document, because a document's pieces follow one another
+/// from rank to rank.
 /// Worked example: P = 4, one document, 3 rows per rank, owner 1, d = 2: ranks 3 and 0 have these rows, which are
 /// [0, 3) and [9, 12).
 StoredRows OrderedRoute::rows_from(int owner, int d) const {
@@ -83,7 +83,8 @@ StoredRows OrderedRoute::rows_from(int owner, int d) const {
   std::vector<Interval> rows;
   for (const std::size_t own : held_by_[std::size_t(owner)]) {
     const Interval document = pieces_[own].document;
-    // Returns where the document's first piece on this or a higher rank begins; if there is none, the document's end.
+    // Returns where the document's first piece on `rank` or a higher rank begins; if there is no such piece, the
+    // document's end.
     const auto begin_of = [&](Index rank) {
       const auto found = std::partition_point(pieces_.begin(), pieces_.end(), [&](const SharedPiece& piece) {
         return piece.document.begin < document.begin || (piece.document == document && piece.rank < rank);

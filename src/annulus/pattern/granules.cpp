@@ -25,7 +25,7 @@ Index spacing_of(const Pattern& pattern, Index granule, Index most) {
 
 std::string why_no_grid(const Pattern& pattern, Index granule) {
   for (const Pair& pair : pattern.pairs) {
-    if (pair.segment % granule != 0 || pair.segment / granule % pair.dilation != 0) {  // whole_document is 0
+    if (pair.segment % granule != 0 || pair.segment / granule % pair.dilation != 0) {  // whole_document passes: it is 0
       return fmt::format("segments of {} rows at dilation {} are no multiples of {} x {}", pair.segment, pair.dilation,
                          granule, pair.dilation);
     }

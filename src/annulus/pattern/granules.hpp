@@ -3,9 +3,9 @@
 //
 // A granule is `granule` consecutive comb rows, counted from the comb's start; the last granule of a comb may have
 // fewer. Let spacing = granule * lcm of all dilations, and let the length of every segment of dilation r be a multiple
-// of granule * r. In a document that begins at row `begin`, cuts at begin + k * spacing then cut no granule. For if a
-// segment of dilation r is cut, the number of its rows before the cut is a multiple of granule * r. So each comb of the
-// segment has a multiple of `granule` rows before the cut.
+// of granule * r. In a document that begins at row `begin`, cuts at begin + k * spacing then cut no granule. Proof: if
+// such a cut lies inside a segment of dilation r, the segment has a multiple of granule * r rows before the cut. So
+// each comb of the segment has a multiple of `granule` rows before the cut.
 //
 // Worked example: granules of 16, pairs (2048, 1), (4096, 2), (all, 4): spacing 64. A document of 1000 rows may be cut
 // at its rows 64, 128, ..., 960, and at its ends. With a pair (1000, 1) such cuts are impossible, because 1000 is not
@@ -19,12 +19,12 @@
 
 namespace annulus::pattern {
 
-/// Returns why rows cannot be cut between granules; an empty text if they can be cut there, even if only at few rows.
+/// Returns why rows cannot be cut between granules; an empty text if they can be cut there, perhaps only at few rows.
 /// The answer depends on the pattern alone, so other documents do not change how a document's rows are treated.
 /// Example: "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
 std::string why_no_grid(const Pattern& pattern, Index granule);
 
-/// The cuts: rows at which a problem may be cut.
+/// The rows at which a problem may be cut. We call these rows cuts.
 class CutGrid {
  public:
   /// Every row is a cut.
@@ -34,7 +34,7 @@ class CutGrid {
 
   /// The cut nearest to `row`; the lower one if two are equally near. A higher row never gives a lower cut.
   Index nearest(Index row) const;
-  /// Rows between neighbouring cuts of a document. If a document has fewer rows, only its ends are cuts.
+  /// Number of rows between neighbouring cuts of a document. If a document has fewer rows, only its ends are cuts.
   Index spacing() const { return spacing_; }
   /// Returns the largest number of rows between neighbouring cuts. Ends of documents and rows of gaps are cuts.
   Index widest() const;
@@ -44,15 +44,15 @@ class CutGrid {
   Index spacing_ = 1;
 };
 
-/// Moves the ends of each interval to the nearest cuts. Ranks may end up without rows.
+/// Moves the ends of each interval to the nearest cuts. The new partition may have ranks without rows.
 Partition on_grid(const Partition& partition, const CutGrid& grid);
 
-/// Divides `rows` into `parts` parts, as even as the cuts allow, and returns part `i` as an interval of positions in
+/// Divides `rows` into `parts` parts, as equal as the cuts allow, and returns part `i` as an interval of positions in
 /// `rows` (position 0 is the first of these rows). Parts end at cuts.
 /// Worked example: cuts every 64 rows, rows [128, 328), 2 parts: [0, 128) and [128, 200).
 Interval even_part(const StoredRows& rows, Index parts, Index i, const CutGrid& grid = {});
 
-/// Divides every rank's rows into `shares` parts and returns part `i` of each rank. Part 0 has the highest rows.
+/// Divides every rank's rows into `shares` parts and returns part `i` of each rank. Part 0 has the last rows.
 /// Worked example: {[0, 5)}, {[5, 7), [9, 11)} in 2 parts, cut anywhere: part 0 is {[3, 5)}, {[9, 11)}.
 Partition nth_share_of_rows(const Partition& partition, Index shares, Index i, const CutGrid& grid = {});
 

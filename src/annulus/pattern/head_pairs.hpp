@@ -1,4 +1,4 @@
-// All pairs with the offset of each head, for code that counts the pairs through which a row sees another row.
+// Lists all pairs with the offset of each head, for code that counts the pairs through which a row sees another row.
 #pragma once
 
 #include "annulus/pattern/items.hpp"

@@ -8,13 +8,13 @@
 
 namespace annulus::pattern {
 
-/// One hop: a rank sends rows to one rank and receives rows from another. Empty packed rows are not sent.
+/// One hop of one rank, which sends rows to a rank and receives rows from a rank. Empty packed rows are not sent.
 struct Hop {
   int send_to = 0;
   int receive_from = 0;
   PackedRows send;
   PackedRows receive;
-  bool send_own = true;  ///< true: `send` is from own rows; false: from the rows that the hop before brought
+  bool send_own = true;  ///< true: `send` has rows of this rank; false: rows that the hop before brought
 };
 
 /// Says which rows a rank receives at distance d = 1, 2, ..., and from which rank. If `direction` is -1, rank + 1 and
@@ -34,8 +34,9 @@ enum class From { neighbours, owners };
 /// ranks 2 and 3 to rank 0.
 class Hops {
  public:
-  /// Hops of the rows in `owners`; the ranks that read them compute with the rows in `readers` (readers.hpp). The hops
-  /// go in `direction` (1 or -1) up to distance `reach`; with 1 and P - 1, once round the ring.
+  /// Makes hops of the rows in `owners`. The ranks that read these rows compute with the rows in `readers`
+  /// (readers.hpp). The hops go in `direction` (1 or -1) up to distance `reach`. With direction 1 and reach P - 1 they
+  /// go once round the ring.
   Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from, int direction, int reach);
 
   int count(int rank) const;  ///< number of the rank's hops
@@ -45,16 +46,16 @@ class Hops {
   /// that reads the head. Sums of ranges that the next hop passes on unchanged go forward, all others to the owner.
   ///
   /// Worked example: P = 4, dense, not causal. Rank 0's rows reach rank 1 at hop 0. Rank 1's sums go forward to rank 2,
-  /// which adds its own and sends them to rank 3. Rank 3 adds its own and sends them back to rank 0. These are 3
-  /// messages, as many as K and V need.
+  /// which adds its own sums and sends the result to rank 3. Rank 3 adds its own sums and sends the result back to rank
+  /// 0. These are 3 messages, as many as K and V need.
   GradientHop gradients(int rank, int h) const;
 
-  /// The rank to which this rank sends at hop h, and the rank from which it receives.
+  /// The rank to which `rank` sends at hop h, and the rank from which `rank` receives at hop h.
   int send_to(int rank, int h) const { return at(rank, from_ == From::owners ? h + 1 : 1); }
   int receive_from(int rank, int h) const { return at(rank, from_ == From::owners ? -h - 1 : -1); }
-  /// The rank whose rows hop h brings.
+  /// The rank whose rows hop h brings to `rank`.
   int owner(int rank, int h) const { return at(rank, -h - 1); }
-  /// Number of (row, key/value head) pairs that hop h brings and sends.
+  /// Number of (row, key/value head) pairs that `rank` receives at hop h, and that it sends.
   Index rows_received(int rank, int h) const;
   Index rows_sent(int rank, int h) const;
   /// True if the sums of a hop's rows go straight to the rows' owner, in one message.

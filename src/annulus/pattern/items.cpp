@@ -69,9 +69,9 @@ RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, const Ranges
   return map;
 }
 
-/// Checks that each piece begins where a granule begins, and ends where a granule or a wanted range ends. A piece is
-/// all runs that follow one another in t, even if they are stored apart. Worked example: runs (t, count) {16, 1},
-/// {17, 15} and {64, 16} are the pieces 16 ... 31 and 64 ... 79.
+/// Checks that each piece begins where a granule begins, and ends where a granule or a wanted range ends. A piece
+/// consists of all runs that follow one another in t without gaps; they may be stored apart. Worked example: runs
+/// (t, count) {16, 1}, {17, 15} and {64, 16} are the pieces 16 ... 31 and 64 ... 79.
 void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>& runs, Index granule,
                     const Ranges& ranges) {
   const auto ends_range = [&](Index t) {
@@ -96,8 +96,8 @@ class ItemMaker {
             WorkList& list)
       : layout_(layout), queries_(queries), keys_(keys), visible_(visible), list_(list) {}
 
-  /// Adds the items of one comb of the document that begins at row `document`: one item for each key/value
-  /// head that some query heads of the comb read. Only query heads of the share count.
+  /// Adds the items of one comb of the document that begins at row `document`: one item for each key/value head that
+  /// some of the query heads `heads` read. Only query heads of the share count.
   void append(const Comb& comb, Index document, const HeadSet& heads) {
     for_each_key_head(layout_, heads, [&](Index kv, const HeadSet& served) { append(comb, document, kv, served); });
   }
@@ -121,10 +121,10 @@ class ItemMaker {
                            comb.stride, document});
   }
 
-  /// Sets query_ranges_ and key_ranges_. First drops keys that no query sees through the band, then queries that see
-  /// none of the remaining keys. Returns false if no query remains. Worked example: `upto` drops keys after the last
-  /// query and queries before the first key; `after` drops keys up to the first query and queries from the last key
-  /// on.
+  /// Sets query_ranges_ and key_ranges_. First drops keys that no query sees through the band, then drops queries that
+  /// see none of the remaining keys. Returns false if no query remains. Worked example: the band `upto` drops keys
+  /// after the last query and queries before the first key. The band `after` drops keys up to the first query and
+  /// queries from the last key on.
   bool find_ranges(const Comb& comb, Index kv) {
     const std::size_t mark = list_.runs.size();
     const Band& band = visible_.band;
@@ -168,8 +168,8 @@ Count causal_count(Interval query, Interval key) {
   return Count(seen_fully) * key.size() + f(partly.end - key.begin) - f(partly.begin - key.begin);
 }
 
-/// The same sum over all runs of an item, with s <= t + shift. Both lists of runs ascend, so if all queries of a run
-/// see a key run in full, all later queries see this key run in full, too.
+/// Returns the same sum over all runs of an item, with s <= t + shift. Both lists of runs ascend, so if all queries of
+/// a run see a key run in full, all later queries see this key run in full, too.
 Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift) {
   const Run* key = runs.data() + item.key.first_run;
   const Run* const keys_end = key + item.key.runs;
@@ -195,7 +195,7 @@ void append_pair(const Layout& layout, Index i, const PairCombs& combs, const St
   ItemMaker items(layout, queries, keys, visible, list);
   Index done = 0;  // end of the last segment, which may reach into the next interval
   for (const Interval& rows : queries.intervals()) {
-    // A segment is visited once, even if it holds several intervals. A segment without keys has no items.
+    // A segment is visited once, also if it has rows of several intervals. A segment without keys has no items.
     const Index from = std::max(rows.begin, done);
     for (const Interval& segment : segments_touching(pair, layout.documents, {from, rows.end})) {
       done = segment.end;

@@ -1,5 +1,5 @@
-// Turns rows into work items. An item names rows of one comb: queries of a rank, and keys of a block that these queries
-// may see.
+// Turns rows into work items. An item names rows of one comb: queries of a rank, and keys in an array that these
+// queries may see.
 #pragma once
 
 #include <limits>
@@ -16,7 +16,7 @@ inline constexpr Index every_head = std::numeric_limits<Index>::max();
 inline constexpr Index every_pair = std::numeric_limits<Index>::max();
 inline constexpr Index every_row = std::numeric_limits<Index>::max();
 
-/// The pattern applied to one problem: everything that decides which rows see which.
+/// The pattern applied to one problem: everything that decides which rows see which other rows.
 ///
 /// A rank may work on some of the heads only: its share. Heads keep the offsets that they have in the whole problem.
 /// Work items and packed rows number the share's heads from 0, in the order in which the rank's tensors store them.
@@ -28,9 +28,9 @@ struct Layout {
   Index heads = 1;                 ///< of the whole problem
   Index kv_heads = 1;              ///< of the whole problem
   Interval share{0, every_head};   ///< query heads to work on
-  Interval pairs{0, every_pair};   ///< pairs of the pattern to work on; the others count as if they picked no row
+  Interval pairs{0, every_pair};   ///< pairs of the pattern to work on; all others count as if they picked no row
   Index granule = 1;               ///< comb rows added in one operation; rows are cut only where a CutGrid allows
-  Interval queries{0, every_row};  ///< rows that are queries; the others are only keys
+  Interval queries{0, every_row};  ///< rows that are queries; all other rows are only keys
   /// Rows that are keys. They may be fewer than all rows only if attention is dense and not causal, there is one
   /// document, and queries have no row numbers.
   Interval keys{0, every_row};
@@ -63,10 +63,10 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
   }
 }
 
-/// Returns all work of a rank that stores `queries` on a block that stores `keys`: for each pair, one list for each of
-/// its visible_parts(). Lists are empty for pairs outside Layout::pairs. In a list each (query row, head) appears at
-/// most once. Comb indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask hides
-/// completely are left out.
+/// Returns all work that a rank with the rows `queries` has on an array with the rows `keys`: for each pair, one list
+/// for each of its visible_parts(). Lists are empty for pairs outside Layout::pairs. In a list each (query row, head)
+/// appears at most once. Comb indices count from the comb's own start, so a causal mask is `t_key <= t_query`. Pieces
+/// of which no query sees a row are left out.
 ///
 /// `part` selects some of the keys that a row sees: Band::upto the keys up to the row itself, Band::after the keys
 /// after it (none if causal). Throws Error if queries or keys are cut inside a granule of the layout. But the end of a
@@ -78,7 +78,8 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 std::vector<core::WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys,
                                        const core::Band& part = {});
 
-/// Exact number of kept (query, key, head) triples of one list or of all lists, by closed forms, for one batch entry.
+/// Return the exact number of kept (query, key, head) triples of one list or of all lists, by closed forms, for one
+/// batch entry.
 core::Count kept_triples(const core::WorkList& list);
 core::Count kept_triples(const std::vector<core::WorkList>& lists);
 

@@ -8,7 +8,7 @@
 
 namespace annulus::pattern {
 
-/// Two layouts of a block:
+/// A block has one of two layouts:
 ///   raw     (rows, Hkv, D): all heads of a row side by side, as a rank holds its own rows; a "stored row" is the index
 ///           of a row in the block
 ///   packed ((row, head) pairs, D): interval after interval, head after head, range after range, as rows travel in a
@@ -22,7 +22,7 @@ class KeyRows {
   };
   struct StoredInterval {
     Interval rows;
-    std::vector<std::vector<StoredRange>> heads;  ///< packed: [Hkv]; raw: one entry for all heads
+    std::vector<std::vector<StoredRange>> heads;  ///< packed: [Hkv]; raw: one element for all heads
   };
 
   KeyRows() = default;

@@ -133,7 +133,8 @@ StoredRows united(const Partition& partition, Interval ranks) {
 std::vector<Interval> stored_intervals(const StoredRows& whole, const StoredRows& part) {
   std::vector<Interval> stored;
   for (const Interval& rows : part.intervals()) {
-    // The last interval that begins at or before `rows` holds all these rows, because they lie inside one interval.
+    // The last interval of `whole` that begins at or before `rows` has all of `rows`, because `rows` lies inside one
+    // interval.
     const auto& all = whole.intervals();
     const auto next = std::upper_bound(all.begin(), all.end(), rows.begin,
                                        [](Index row, const Interval& interval) { return row < interval.begin; });

@@ -20,7 +20,7 @@ struct PartitionEntry {
   std::string_view name;
   std::string_view description;
 };
-/// Every partition with its name in the run file.
+/// Every kind of partition with its name in the run file.
 inline constexpr std::array<PartitionEntry, 4> partition_table{{
     {PartitionKind::contiguous, "contiguous",
      "rank p holds the p-th of P intervals of rows, whose lengths differ by at most one"},
@@ -34,15 +34,15 @@ inline constexpr std::array<PartitionEntry, 4> partition_table{{
 
 std::string_view name_of(PartitionKind kind);
 
-/// Rows in the order in which a block stores them: interval after interval, ascending, disjoint. The stored row of a
-/// row is its index in the block.
+/// Rows in the order in which an array stores them, interval after interval. Intervals are ascending and disjoint. The
+/// stored row of a row is its index in the array.
 /// Worked example: {[4, 6), [10, 13)} stores global rows 4 5 10 11 12 as rows 0 1 2 3 4.
 class StoredRows {
  public:
   StoredRows() = default;
   explicit StoredRows(const std::vector<Interval>& intervals);
-  /// Some rows of the block `whole`, at the stored rows that they have in `whole`. The intervals are ascending and
-  /// disjoint, and each lies inside one interval of `whole`.
+  /// Some rows of `whole`, at the stored rows that they have in `whole`. The intervals are ascending and disjoint, and
+  /// each lies inside one interval of `whole`.
   StoredRows(const StoredRows& whole, const std::vector<Interval>& intervals);
 
   const std::vector<Interval>& intervals() const { return intervals_; }
@@ -61,41 +61,41 @@ class StoredRows {
 /// The rows of every rank. In a partition of owners, each of the rows 0 ... n-1 is on exactly one rank.
 using Partition = std::vector<StoredRows>;
 
-/// fullest(): the first rank that has the most rows. most_rows(): the number of its rows.
+/// fullest() returns the first rank that has the most rows; most_rows() returns the number of this rank's rows.
 int fullest(const Partition& partition);
 Index most_rows(const Partition& partition);
 
 /// Divides n rows among `ranks` ranks in order. The first n mod `ranks` ranks hold one row more than the others.
 Partition contiguous_partition(Index n, int ranks);
 
-/// Makes a block of ascending, disjoint intervals. Adjacent intervals are joined, and empty intervals are dropped.
+/// Makes StoredRows of ascending, disjoint intervals. Adjacent intervals are joined, and empty intervals are dropped.
 StoredRows joined(const std::vector<Interval>& ascending);
 
 /// Cuts every document into 2 P chunks, whose lengths differ by at most one. Rank p holds chunks p and 2P - 1 - p. In
-/// dense causal attention row t of a document sees t + 1 keys, so all ranks have about the same work.
+/// dense causal attention row t of a document sees t + 1 keys. So if a rank's first chunk has little work, its
+/// second chunk has much, and all ranks have about the same work.
 Partition zigzag_partition(const std::vector<Index>& documents, int ranks);
 
 /// Cuts the rows into blocks of `block` rows. Block b is on rank b mod P.
 Partition block_cyclic_partition(Index n, int ranks, Index block);
 
-/// All n rows on rank 0.
+/// Puts all n rows on rank 0.
 Partition root_partition(Index n, int ranks);
 
-/// The rows of `rows` that are stored at `part`, as a new block.
+/// Returns those rows of `rows` whose stored rows lie in `part`, numbered from 0 again.
 /// Worked example: stored rows [1, 3) of {[4, 6), [10, 13)} are {[5, 6), [10, 11)}.
 StoredRows taken(const StoredRows& rows, Interval part);
 
-/// The rows of a block, or of every rank, that lie in `range`, as new blocks.
+/// Return the rows of `rows`, or of every rank, that lie in `range`. Their stored rows are numbered from 0 again.
 /// Worked example: the rows of {[4, 6), [10, 13)} in [5, 12) are {[5, 6), [10, 12)}, stored as rows 0 1 2.
 StoredRows within(const StoredRows& rows, Interval range);
 Partition within(const Partition& partition, Interval range);
 
-/// The rows of ranks [ranks.begin, ranks.end) together, ascending; adjacent intervals are joined.
+/// Returns the rows of ranks [ranks.begin, ranks.end) together, ascending; adjacent intervals are joined.
 StoredRows united(const Partition& partition, Interval ranks);
 
-/// Returns the stored rows at which the block `whole` has the intervals of `part`. Each of these intervals must lie
-/// inside one interval of `whole`. Worked example: {[0, 4), [10, 16)} has {[2, 4), [12, 14)} at its stored rows [2, 4)
-/// and [6, 8).
+/// Returns the stored rows at which `whole` has the intervals of `part`. Each interval of `part` must lie inside one
+/// interval of `whole`. Worked example: {[0, 4), [10, 16)} has {[2, 4), [12, 14)} at its stored rows [2, 4) and [6, 8).
 std::vector<Interval> stored_intervals(const StoredRows& whole, const StoredRows& part);
 
 }  // namespace annulus::pattern

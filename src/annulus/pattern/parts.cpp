@@ -5,7 +5,7 @@
 namespace annulus::pattern {
 namespace {
 
-/// `rows` without the intervals `cut`, which lie inside `rows`; both lists ascend.
+/// Returns `rows` without the intervals `cut`, which lie inside `rows`; both lists ascend.
 std::vector<Interval> without(const std::vector<Interval>& rows, const std::vector<Interval>& cut) {
   std::vector<Interval> rest;
   auto next = cut.begin();
@@ -19,8 +19,9 @@ std::vector<Interval> without(const std::vector<Interval>& rows, const std::vect
   return rest;
 }
 
-/// Appends to second[rank] the rank's second piece of a document: the piece on the way back down through the ranks. If
-/// rows go back down, but the top rank has only one piece, the second half of it counts as the rank's second piece.
+/// Appends to second[rank] the rank's second piece of a document: the piece on the way back down through the ranks.
+/// [begin, end) are all pieces of the document, ascending. If rows go back down, but the top rank has only one piece,
+/// the second half of this piece counts as the top rank's second piece.
 void add_second(const SharedPiece* begin, const SharedPiece* end, const CutGrid& grid,
                 std::vector<std::vector<Interval>>& second) {
   const auto below = [](const SharedPiece& a, const SharedPiece& b) { return a.rank < b.rank; };

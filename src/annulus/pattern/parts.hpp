@@ -1,4 +1,4 @@
-// Splits each rank's rows into two parts, so that the parts ascend from rank to rank even if the ranks' rows do not.
+// If the ranks' rows do not ascend from rank to rank, splits each rank's rows into two parts, so that the parts ascend.
 #pragma once
 
 #include <algorithm>

@@ -31,7 +31,7 @@ std::string segment_text(const Pair& pair) {
 HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index heads) {
   const bool is_window = pattern.pairs[std::size_t(pair)].window.has_value();
   const Index r = is_window ? 1 : pattern.pairs[std::size_t(pair)].dilation;
-  if (is_window) offset = 0;  // a window picks every row
+  if (is_window) offset = 0;  // in a window all of the pair's heads use every offset
   switch (pattern.semantics) {
     case Semantics::longnet:
     case Semantics::torchscale: {

@@ -52,8 +52,8 @@ inline constexpr Index whole_document = 0;
 struct Window {
   Index left = 0;
   Index right = 0;
-  Index first = 0;    ///< all rows also see rows [0, first); a row that is also in the window counts once; needs r = 1
-  Index viewers = 0;  ///< rows [0, viewers) see the whole document; mirrored() turns `first` into `viewers`
+  Index first = 0;    ///< all rows also see the document's rows [0, first); no row counts twice; needs r = 1
+  Index viewers = 0;  ///< rows [0, viewers) of the document see all its rows; mirrored() turns `first` into `viewers`
   bool operator==(const Window&) const = default;
 };
 
@@ -78,7 +78,7 @@ struct Pattern {
   bool causal = true;
   bool group_scale = false;  ///< grouped only: divide the output by the number of pairs
 
-  /// The output is multiplied by this factor, and so are the gradients that flow back through it.
+  /// The output is multiplied by this factor, and so are the gradients that flow back through the output.
   double output_scale() const { return group_scale ? 1.0 / double(pairs.size()) : 1.0; }
   bool is_windows_alone() const {
     return std::all_of(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.window.has_value(); });
@@ -101,12 +101,14 @@ HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index 
 /// The heads of `set` that lie in [range.begin, range.end).
 HeadSet intersect(HeadSet set, core::Interval range);
 
-/// Returns the key/value heads that query heads [query.begin, query.end) read, if `group` query heads share one.
+/// Returns the key/value heads that query heads [query.begin, query.end) read, if `group` query heads share one
+/// key/value head.
 core::Interval heads_read(core::Interval query, Index group);
 
 /// Returns the pattern with queries and keys exchanged: in the result, row p sees row x if x sees p in `pattern`. The
-/// result has no causal mask. If `pattern` has one, left = 0 replaces it in windows. Nothing replaces it in segments
-/// and for `viewers`: there row p also sees earlier rows x, which do not see p in `pattern`.
+/// result has no causal mask. If `pattern` has a causal mask, left = 0 replaces the mask in windows. Nothing replaces
+/// the mask in segments and for `viewers`. So in these, row p also sees earlier rows x, although x does not see p in
+/// `pattern`.
 Pattern mirrored(Pattern pattern);
 
 /// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Documents may have zero length. Some documents
@@ -127,7 +129,7 @@ Documents documents_at(const std::vector<core::Interval>& ranges, Index sequence
 std::vector<core::Interval> in_gaps(const Documents& documents, core::Interval rows);
 /// Returns how many rows of these ascending, disjoint intervals lie in gaps.
 Index count_in_gaps(const Documents& documents, const std::vector<core::Interval>& rows);
-/// Returns the rows of all documents that are no gaps, ascending, without the first `skipped` rows of each.
+/// Returns the rows of all documents that are no gaps, ascending, without the first `skipped` rows of each document.
 std::vector<core::Interval> rows_without_first(const Documents& documents, Index skipped);
 
 }  // namespace annulus::pattern

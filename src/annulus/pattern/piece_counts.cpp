@@ -46,12 +46,13 @@ bool PieceCounts::find_readers(int owner, Interval rows, const std::vector<std::
   return true;
 }
 
-/// Appends the pieces of a pair's combs of the segment. Returns false for windows, and if there may be too many pieces.
+/// Appends the pieces that the pair's combs of the segment have in `rows`. Returns false for windows, and if there may
+/// be too many pieces.
 bool PieceCounts::find_pieces(Index pair, Interval segment, Interval rows) {
   const Pair& its = layout_.pattern.pairs[std::size_t(layout_.used_pairs().begin + pair)];
   const PairCombs& combs = combs_[std::size_t(pair)];
   if (its.window || pieces_.size() + combs.offsets().size() > most_pieces) return false;
-  rows = core::intersect(rows, layout_.keys);  // other rows are not read
+  rows = core::intersect(rows, layout_.keys);  // rows that are no keys are not read
   at_offset_.assign(combs.offsets().size(), 0);
   combs.visit(segment, rows, [&](const UsedOffset& used, std::size_t i) {
     const Comb comb = comb_of(segment, its.dilation, used.offset);
@@ -87,7 +88,7 @@ void PieceCounts::find_readers(int owner, Index pair, Interval segment, Interval
 /// Adds the counts of the current interval to `counts`, beginning with the farthest rank.
 void PieceCounts::add(Interval rows, DistanceCounts& counts) {
   std::vector<Pieces> order;
-  std::vector<std::size_t> kinds;  // [i]: index in `order` of the set that distance reading_[i] reads
+  std::vector<std::size_t> kinds;  // [i]: index in `order` of the set that is read at distance reading_[i]
   for (const int distance : reading_) {
     const Pieces read = read_at_[std::size_t(distance)];
     kinds.push_back(std::size_t(std::find(order.begin(), order.end(), read) - order.begin()));

@@ -1,13 +1,12 @@
 // Counts how many rows of an owner each rank reads, and how many each rank receives because it or a farther rank reads
-// them. No rows are listed.
+// them. Makes no lists of rows.
 //
 // A piece is the rows of one comb in one interval of an owner. Except in windows, a rank reads a piece completely or
 // not at all. So the rows that a rank reads of an interval are a set of the interval's few pieces, and intervals with
-// the same pieces and the same readers have equal counts. Therefore, even with thousands of short documents, the rows
-// that may read an interval are visited only once, and only few kinds of intervals are counted. Worked example:
-// interval [4, 8) of a document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6 7 and 4. With four ranks
-// of four rows, not causal, each other rank reads both pieces. These are 4 rows, because the second piece lies inside
-// the first one.
+// similar pieces and readers have equal counts. Therefore we visit the rows that may read an interval only once, and
+// count only few kinds of intervals, also with thousands of short documents. Worked example: interval [4, 8) of a
+// document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6 7 and 4. With four ranks of four rows, not
+// causal, each other rank reads both pieces. These are 4 rows, because the second piece lies inside the first one.
 #pragma once
 
 #include <optional>
@@ -18,7 +17,7 @@
 
 namespace annulus::pattern {
 
-/// Counts of an owner's rows by the distance d of the reading rank; entry 0 has no meaning.
+/// Counts of an owner's rows by the distance d of the reading rank; element 0 has no meaning.
 struct DistanceCounts {
   std::vector<Index> read, carried;  ///< (row, key/value head) pairs that the rank reads, and that it receives
   std::vector<bool> passes_on_all;   ///< whether the rank passes on exactly what it receives
@@ -37,7 +36,7 @@ class PieceCounts {
   static constexpr std::size_t most_pieces = 64;
   struct Piece {
     StridedRange rows;
-    Index pair, offset;  ///< index of the used pair and of its offset: they give the key/value heads
+    Index pair, offset;  ///< index of the used pair and of its offset; together they give the key/value heads
   };
   /// Counts of one set of pieces. Sets are ordered by the farthest rank that reads them, the farthest first.
   struct Joined {

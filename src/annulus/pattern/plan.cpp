@@ -20,8 +20,9 @@ Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   return -1;
 }
 
-/// Finds the rows that one consumer reads through one pair. It remembers the last segment. So if the owner's intervals
-/// are passed in ascending order, each segment is evaluated once, even if several intervals lie in the segment.
+/// Finds the rows that one consumer reads through one pair. Remembers the last segment that it has evaluated. So if the
+/// owner's intervals are passed in ascending order, each segment is evaluated once, even if several intervals lie in
+/// the segment.
 class PairReader {
  public:
   PairReader(const Layout& layout, Index pair, const StoredRows& consumer, const HeadClasses* classes)
@@ -123,8 +124,8 @@ class PairReader {
 };
 
 /// Returns the first head after `kv` that reads other ranges than head `kv`. Heads with the same offset read the same
-/// ranges, which may be many (with a window, one for each comb). So reduce() is called only once for head `kv` and all
-/// heads before the returned one.
+/// ranges, which may be many (with a window, one for each comb). So callers call reduce() only once for head `kv` and
+/// the heads up to the returned head.
 std::size_t end_of_equal(const std::vector<std::vector<StridedRange>>& heads, std::size_t kv) {
   std::size_t end = kv + 1;
   while (end < heads.size() && heads[end] == heads[kv]) ++end;

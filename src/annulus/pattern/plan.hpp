@@ -7,9 +7,9 @@
 
 namespace annulus::pattern {
 
-/// K/V heads of a layout's share that always read the same rows, because they use the same offsets of each pair. Rows
-/// that need only be counted are found once for each class. Worked example: 8 K/V heads, longnet, pairs (all, 1) and
-/// (8, 2): heads 0 ... 3 are class 0, heads 4 ... 7 class 1.
+/// Classes of K/V heads of a layout's share. Ranks read the same rows of all heads of a class, because the query heads
+/// of these heads use the same offsets of each pair. Rows that need only be counted are found once for each class.
+/// Worked example: 8 K/V heads, longnet, pairs (all, 1) and (8, 2): heads 0 ... 3 are class 0, heads 4 ... 7 class 1.
 struct HeadClasses {
   std::vector<Index> heads;                            ///< [class] how many heads are in the class
   std::vector<std::vector<std::vector<Index>>> users;  ///< [used pair][used offset] classes that use the offset
@@ -19,15 +19,15 @@ HeadClasses head_classes(const Layout& layout);
 /// Returns the rows of `owner` that `consumer` reads because some queries of `consumer` see these rows. owner and
 /// consumer hold different rows. Costs O(owner's intervals x pairs x offsets), whatever the number of rows, because
 /// only a segment that crosses the end of an interval can hold rows of two ranks. A piece is the rows of one comb in
-/// one interval of the owner. A piece of a segment's comb is read as a whole (if causal, only if it is before some
-/// query of the consumer). A window's comb is read as far as queries see it, extended to whole granules: `left` comb
-/// rows before every interval of the consumer, `right` comb rows after it, and the rows of Window::first. If `classes`
-/// is given, the result has an entry for each class instead of each head.
+/// one interval of the owner. A piece of a segment's comb is read as a whole if the consumer has a row of this comb (if
+/// causal, a row after the interval). A window's comb is read as far as queries see it, extended to whole granules:
+/// `left` comb rows before every interval of the consumer, `right` comb rows after it, and the rows of Window::first.
+/// If `classes` is given, the result has ranges for each class instead of each head.
 PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer,
                      const HeadClasses* classes = nullptr);
 
-/// Returns the same rows, but the ranges are not reduced (strided_ranges.hpp): each range is a piece, or the part of a
-/// piece that a window shows. In a layout of one pair no row is in two ranges.
+/// Returns the same rows as rows_read(), but the ranges are not reduced (strided_ranges.hpp): each range is a piece, or
+/// the part of a piece that a window shows. In a layout of one pair no row is in two ranges of a head.
 PackedRows pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer,
                        const HeadClasses* classes = nullptr);
 

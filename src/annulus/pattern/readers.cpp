@@ -134,7 +134,8 @@ void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
 
 /// Appends the ranks that may see some but not all of the rows `own` through a window. Each of these ranks becomes a
 /// run of its own. Every other rank sees all rows of `own` if the rank's rows are at most `left` dilations after the
-/// first row of `own` or at most `right` dilations before its last row; otherwise none but rows of Window::first.
+/// first row of `own` or at most `right` dilations before the last row of `own`; otherwise it sees only rows of
+/// Window::first.
 void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval own, std::vector<Index>& cuts) const {
   own = core::intersect(own, document_of(layout_.documents, viewers.begin));
   const auto cut_out = [&](Interval rows) {
@@ -149,7 +150,8 @@ void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval ow
   cut_out(core::intersect(viewers, {own.begin - before, own.end - before}));
 }
 
-/// Returns the rows of the run's first ranks that together hold rows of every offset; empty if one rank is enough.
+/// Returns the rows of as many of the run's first ranks as together have rows of every offset; empty if one rank is
+/// enough.
 StoredRows Readers::joined(Index begin, Index end) const {
   if (widen_ == 1 || end - begin == 1) return {};
   return united(readers_, {begin, std::min(end, begin + widen_)});
@@ -185,7 +187,8 @@ std::vector<Index> Readers::key(Index owner, const std::vector<ReaderRun>& runs,
   return key;
 }
 
-/// Appends where the interval lies relative to its document's first rows, and which of the viewers are in each run.
+/// Appends where the interval lies relative to its document's first rows, and which viewers (rows that may see the
+/// interval) are in each run.
 void Readers::append_window_key(const Pair& pair, Interval viewers, Interval own, const std::vector<ReaderRun>& runs,
                                 bool coarse, std::vector<Index>& key) const {
   const Interval document = document_of(layout_.documents, viewers.begin);

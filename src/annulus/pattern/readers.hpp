@@ -1,9 +1,10 @@
 // Finds the ranks that read an owner's rows, as runs. A run is a range of ranks that read the same rows.
 //
-// For one owner, the other ranks form few runs. A new run begins only where a segment or a window that crosses the
-// owner's rows begins or ends, where a document's rows do not continue on a neighbouring rank, or where ranks have no
-// rows. So O(pairs) runs stand for P readers. Owners that look alike (in length and position) have similar runs. Worked
-// example: dense causal, P = 5, contiguous: run {0} reads no rows of owner 1; runs {2, 3} and {4} read all of them.
+// For one owner, the other ranks form few runs. A new run begins only where a segment or a window that crosses an end
+// of the owner's rows begins or ends, where a document's rows do not continue on a neighbouring rank, or where ranks
+// have no rows. So O(pairs) runs stand for P readers. Owners that look alike (in length and position) have similar
+// runs. Worked example: dense causal, P = 5, contiguous: run {0} reads no rows of owner 1; runs {2, 3} and {4} read all
+// of them.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ struct ReaderRun {
   }
 };
 
-/// Says how to treat intervals with fewer rows than a dilation. In these, not every rank of a run reads every offset.
+/// Says how to treat intervals with fewer rows than a dilation. With such intervals, not every rank of a run has rows
+/// at every offset.
 ///   exact     every rank is a run of its own
 ///   estimate  the rows of the first few ranks of a run, taken together, stand for every rank of the run
 enum class Runs { exact, estimate };
@@ -48,7 +50,8 @@ class Readers {
  public:
   Readers(const Layout& layout, const Partition& owners, const Partition& readers, Runs kind);
 
-  /// True if some interval of a rank has fewer rows than a dilation (or than its segment, if that is shorter).
+  /// True if some interval of a rank has fewer rows than a dilation (or than the pair's segment, if the segment is
+  /// shorter).
   bool are_small() const { return widen_ > 1; }
 
   /// The segments that cross an end of the owner's intervals. If there are none, is_any() is false, and no other rank
@@ -56,7 +59,7 @@ class Readers {
   Crossings crossings(Index owner) const;
   static bool is_any(const Crossings& crossings);
 
-  /// Returns runs of all ranks except the owner, in the order in which a ring upwards visits the ranks. No run has
+  /// Returns runs of all ranks except the owner, in the order owner + 1, owner + 2, ... round the ring. No run has
   /// both ranks up to distance `up` and ranks beyond this distance.
   std::vector<ReaderRun> runs(Index owner, const Crossings& crossings, Index up) const;
 
@@ -99,7 +102,7 @@ class Readers {
   std::vector<Location> locations_;  // all intervals of the readers, ascending
   std::vector<Index> idle_cuts_;     // ranks at which ranks without rows begin or end
   std::vector<Location> turns_;      // pieces of documents for which is_passed() is false, ascending
-  Interval held_;                    // from the readers' first row to their last one; they hold all rows between
+  Interval held_;                    // from the readers' first row to their last row; readers hold all rows between
   Index widen_ = 1;                  // how many neighbouring ranks together hold rows of every offset
 };
 

@@ -27,7 +27,7 @@ const Readers& Routes::lookup() const {
   return *lookup_;
 }
 
-/// The runs in the order in which the rows reach them.
+/// Returns the runs up to distance reach_, in the order in which the rows reach them.
 std::vector<ReaderRun> Routes::runs(int q, const Crossings& crossings) const {
   const int ranks = this->ranks();
   std::vector<ReaderRun> all = lookup().runs(q, crossings, direction_ > 0 ? reach_ : ranks - 1 - reach_);

@@ -1,10 +1,10 @@
 // Plans how far every owner's rows travel in one direction of a ring, and which of them each rank on the way reads.
 //
 // A rank passes on all rows that farther ranks read. So the rows carried (sent) to a rank are the rows that it reads
-// itself, joined with the rows carried beyond it. They are computed from the farthest rank back. The rows that are read
-// and those that are carried change at only a few distances (readers.hpp). A leg is a range of distances without such a
-// change. Owners with the same key (Readers::key()) have equal counts, so only one of them is counted. Rows are listed
-// only for hops that are executed or printed, and to count rows where PieceCounts is not used.
+// itself, joined with the rows carried beyond it. Carried rows are computed from the farthest rank back to the nearest.
+// The rows that are read and those that are carried change at only a few distances (readers.hpp). A leg is a range of
+// distances without such a change. Owners with the same key (Readers::key()) have equal counts, so only one of them is
+// counted. Rows are listed only for hops that are executed or printed, and to count rows where PieceCounts is not used.
 #pragma once
 
 #include <memory>
@@ -48,7 +48,7 @@ class Routes {
   };
   struct Owner {
     bool known = false;
-    const OwnerClass* owner_class = nullptr;  ///< null: no rank reads its rows
+    const OwnerClass* owner_class = nullptr;  ///< null: no rank reads rows of this owner
     std::vector<int> ends;                    ///< [leg]: the first distance after the leg
   };
   struct Legs {
@@ -63,7 +63,8 @@ class Routes {
   std::vector<ReaderRun> runs(int q, const Crossings& crossings) const;
   Legs spell_out(int q, const std::vector<ReaderRun>& runs) const;
   std::unique_ptr<OwnerClass> count(int q, const std::vector<ReaderRun>& runs) const;
-  /// Counts the rows of an owner of many intervals, distance by distance. False if the rows must be listed instead.
+  /// Counts the rows of an owner of many intervals, distance by distance. Returns false if the rows must be listed
+  /// instead.
   bool count_pieces(int q, const Crossings& crossings) const;
   const OwnerClass& owner_class(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const;
   const Legs& keep(Legs legs) const;

@@ -8,7 +8,7 @@ std::vector<SharedPiece> shared_pieces(const Documents& documents, const Partiti
   std::vector<SharedPiece> pieces;
   for (std::size_t p = 0; p < partition.size(); ++p) {
     for (const Interval& rows : partition[p].intervals()) {
-      // Only the first and the last document of an interval can reach beyond it.
+      // Only the first and the last document of an interval can reach beyond the interval.
       const Interval first = document_of(documents, rows.begin), last = document_of(documents, rows.end - 1);
       if (first.begin < rows.begin || first.end > rows.end) {
         pieces.push_back({first, core::intersect(first, rows), Index(p)});

@@ -19,7 +19,8 @@ struct SharedPiece {
 /// Worked example: documents [0, 4) [4, 10), ranks with [0, 6) and [6, 10): [4, 6) of rank 0, [6, 10) of rank 1.
 std::vector<SharedPiece> shared_pieces(const Documents& documents, const Partition& partition);
 
-/// Returns the first document that has two pieces on one rank, or pieces that do not ascend from rank to rank, if any.
+/// Returns the first document that has two pieces on one rank, or pieces that do not ascend from rank to rank; empty if
+/// there is no such document.
 std::optional<Interval> document_out_of_order(const std::vector<SharedPiece>& pieces);
 
 }  // namespace annulus::pattern

@@ -25,9 +25,9 @@ struct CombRange {
 };
 
 /// Returns the ranges that lie inside no other range. In `combs` ranges of one comb are adjacent, and their ends
-/// ascend like their first rows. So a binary search finds whether a range of a comb contains a given range. This is
-/// fast even if there is a range for every offset of a large dilation. If several ranges have the same single row, the
-/// range with the smallest stride stays.
+/// ascend like their first rows. So a binary search finds whether a range of a comb contains a given range. The search
+/// is fast, also if there is a range for every offset of a large dilation. If several ranges have the same single row,
+/// the range with the smallest stride stays.
 std::vector<StridedRange> without_nested(const std::vector<StridedRange>& ranges) {
   std::vector<CombRange> all(ranges.begin(), ranges.end()), combs;
   std::sort(all.begin(), all.end(), [](const CombRange& a, const CombRange& b) { return a.sort_key() < b.sort_key(); });

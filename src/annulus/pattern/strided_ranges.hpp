@@ -1,10 +1,11 @@
 // Describes the rows of a message as ranges of constant stride, never as lists of indices.
 //
 // For each key/value head, the rows that another rank reads of an interval of the owner are pieces of combs. Two rules
-// keep the message small. First, a piece inside another piece is dropped, because the kernel can read its rows from
-// the larger piece with a larger stride. A row may still be in two pieces that only overlap, and is then sent twice.
-// Second, if the remaining pieces together have at least as many rows as their span, all rows of the span are sent
-// instead. So a message never has more rows than a dense ring would send.
+// keep the message small. First, a piece inside another piece is dropped, because the kernel can read the dropped
+// piece's rows from the larger piece, with a larger stride. A row may still be in two pieces that only overlap, and is
+// then sent twice. Second, if the remaining pieces together have at least as many rows as their span (from their first
+// to their last row), all rows of the span are sent instead. So a message never has more rows than a dense ring would
+// send.
 //
 // Worked example: pieces 0 4 8 12 and 0 2 4 6 8 10 12 of rows [0, 16): the first lies inside the second and is dropped;
 // 7 rows travel instead of 11. If 1 3 5 7 9 11 13 are read, too, the pieces have as many rows as their span, so the 14
@@ -43,7 +44,7 @@ StridedRange common(const StridedRange& part, const StridedRange& range);
 /// list are disjoint.
 std::vector<StridedRange> difference(const std::vector<StridedRange>& ranges, std::vector<StridedRange> others);
 
-/// Number of rows in all ranges, as a message has them. A row in two ranges counts twice.
+/// Number of rows in all ranges. A row in two ranges counts twice, because a message has it twice.
 Index row_count(const std::vector<StridedRange>& ranges);
 
 /// The rows of one owner interval that a block holds, head by head.

@@ -31,7 +31,8 @@ struct Sizes {
   Leaving both_ways_sums;
 };
 
-/// A sum for each rank, to which add() adds a value for a range of ranks in O(1); values() runs once over all ranks.
+/// Holds a sum for each rank. add() adds a value to the sums of a range of ranks in O(1); values() runs once over all
+/// ranks.
 class RankSums {
  public:
   explicit RankSums(Index ranks) : ranks_(ranks), steps_(std::size_t(ranks + 1)) {}
@@ -226,7 +227,7 @@ TrafficCounts traffic_counts(const Layout& layout, const Partition& owners, cons
   if (!is_affordable(layout, owners)) {
     Traffic all = gathered_traffic(layout, owners);
     for (std::size_t p = 0; p < owners.size(); ++p)
-      all.sent[p] = std::max(all.sent[p], all.received[p]);  // its own rows to each rank, or rows passed on
+      all.sent[p] = std::max(all.sent[p], all.received[p]);  // a rank sends its own rows, or passes rows on
     return {all, all, all, all, all, Accuracy::bound};
   }
   return Counter(layout, owners, readers, counted).count();

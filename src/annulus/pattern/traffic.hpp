@@ -20,7 +20,7 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-/// How accurate the counts are.
+/// Says how accurate the counts are.
 ///   exact      the numbers that the hops of all ranks have
 ///   estimate   intervals have fewer rows than a dilation, so that not every rank reads every offset; or there are too
 ///              many kinds of owners, so that owners that differ little are counted as equal

@@ -5,7 +5,7 @@
 namespace annulus::pattern {
 namespace {
 
-constexpr double affordable_work = 1 << 21;  // evaluations of an interval that take some seconds on one core
+constexpr double affordable_work = 1 << 21;  // this many evaluations of an interval take some seconds on one core
 
 /// The largest number of intervals of one rank in one segment.
 Index intervals_of_segment(const Layout& layout, const Partition& partition) {
@@ -25,7 +25,7 @@ Index intervals_of_segment(const Layout& layout, const Partition& partition) {
   return most;
 }
 
-/// Returns false if the interval holds only whole documents: then no other rank reads its rows.
+/// Returns false if the interval holds only whole documents. Then no other rank reads rows of the interval.
 bool is_shared(const Documents& documents, const Interval& rows) {
   return !std::binary_search(documents.begin(), documents.end(), rows.begin) ||
          !std::binary_search(documents.begin(), documents.end(), rows.end);
@@ -43,7 +43,8 @@ bool is_affordable(const Layout& layout, const Partition& partition) {
     cubes += shared * shared * shared;
     if (evaluations > affordable_work && cubes > affordable_work / 2) return false;
   }
-  // Zigzag has at most two intervals of a rank in a segment; counting them takes seconds, even for 65,536 ranks.
+  // With zigzag, a rank has at most two intervals in a segment. Counting then takes only seconds, also for 65,536
+  // ranks.
   const double together = double(intervals_of_segment(layout, partition));
   return evaluations * together <= affordable_work || (together <= 2 && cubes <= affordable_work / 2);
 }

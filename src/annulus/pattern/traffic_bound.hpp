@@ -1,5 +1,5 @@
-// Says whether traffic can be counted within seconds. For the case that it cannot, counts the traffic of the
-// dense exchange.
+// Says whether traffic can be counted within seconds. If it cannot, the traffic of the dense exchange is counted
+// instead.
 #pragma once
 
 #include "annulus/pattern/traffic.hpp"

@@ -15,11 +15,11 @@ namespace {
 
 using pattern::PartitionKind;
 
-constexpr double as_good_as = 1.05;  // a time counts as equal to the best if it is at most this many times as long
+constexpr double as_good_as = 1.05;  // a time counts as equal to the best time if it is at most this many times as long
 
-/// True if `auto` considers a candidate. It does not consider block_cyclic, which moves the most rows. It does not
-/// consider pass_q if all rows are queries, because no messages of pass_q travel while the kernel works. A user can
-/// still choose block_cyclic or pass_q by name.
+/// True if `auto` considers a candidate. `auto` leaves out block_cyclic, which moves the most rows. It also leaves out
+/// pass_q if all rows are queries, because no messages of pass_q travel while the kernel works. A user can still choose
+/// block_cyclic or pass_q by name.
 bool is_offered(const Candidate& candidate, const Problem& problem) {
   if (candidate.strategy == strategies::find("pass_q") && !problem.queries) return false;
   return candidate.cost && (problem.partition || candidate.partition != PartitionKind::block_cyclic);
@@ -83,7 +83,8 @@ void add_cost(Candidate& candidate, const Problem& problem, const pattern::Parti
   if (!candidate.cost) return;
   if (problem.statistics.need_pass()) {
     // These statistics need a second pass, in which the keys travel as before and the kernel takes about as long as in
-    // the forward pass. The statistics need memory, too: twice as much if ranks exchange rows for heads.
+    // the forward pass. The results of the statistics need memory, too, and twice this memory if ranks exchange rows
+    // for heads.
     Cost again = *candidate.cost;
     const bool exchanged = shape.group > 1 || shape.pattern == CommunicationPattern::heads;
     const strategies::RowCounts most{most_rows(query_rows(problem, partition)), most_rows(partition)};
@@ -96,7 +97,7 @@ void add_cost(Candidate& candidate, const Problem& problem, const pattern::Parti
   candidate.cost = sum_of(*candidate.cost, *candidate.backward);
 }
 
-/// The same as predict() in the header, but takes the problem's counts from `known`, or adds them there.
+/// The same as predict() in the header, but takes the problem's counts from `known`, or adds them to `known`.
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine, SliceCounts& known) {
   Problem cut = problem;
@@ -112,7 +113,8 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
 /// With more ranks, counting the memory of slices exactly (slice_memory()) would take too long for every candidate.
 constexpr int few_ranks = 16;
 
-/// Bytes that a candidate needs at once; or, if `ranks` is not empty, in its smallest slices on that many ranks.
+/// Returns the bytes that a candidate needs at once or, if `ranks` is not empty, in its smallest slices on that many
+/// ranks.
 double least_bytes(const Candidate& candidate, const Problem& problem, std::optional<int> ranks,
                    const core::Machine& machine, SliceCounts& known) {
   if (!ranks) return candidate.cost->memory_bytes;
@@ -156,7 +158,7 @@ std::string describe(const Choice& choice, const Problem& problem, const core::M
   const Candidate& taken = choice.candidates[choice.taken];
   const Candidate* next = nullptr;
   std::size_t too_big = 0;
-  double window = 0;  // the smallest window that does not fit
+  double window = 0;  // bytes of the smallest MPI windows that do not fit
   for (const Candidate& one : choice.candidates) {
     if (one.cost && !fits_memory(one, machine)) ++too_big;
     if (one.cost && !fits_window(one, machine)) {
@@ -226,7 +228,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
       Candidate candidate{strategy, kind, {}, {}};
       add_cost(candidate, cut, known->second.partition, known->second.counted, machine);
       all.push_back(candidate);
-      comm::watchdog_progress();  // other ranks may be waiting for this one
+      comm::watchdog_progress();  // other ranks may be waiting for this rank
       if (!chooses) break;
     }
   }
@@ -244,7 +246,7 @@ Problem largest_slice(const Problem& whole, const strategies::SliceSize& size) {
       const pattern::HeadSet users = heads_at_offset(pattern, i, i % pair.dilation, whole.shape.heads);
       double length = pair.segment == pattern::whole_document ? all : double(pair.segment),
              step = double(pair.dilation);
-      if (const auto& window = pair.window) {  // heads use all its rows
+      if (const auto& window = pair.window) {  // heads use all rows of the window
         length = (double(window->left) + double(window->right)) * step + 1 + double(window->first);
         step = 1;
       }
@@ -304,7 +306,7 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
   // With tens of thousands of ranks the search for slices takes a second for each candidate. So with many ranks we
-  // search only if no candidate fits at once: otherwise slices are not needed.
+  // search only if no candidate fits at once, because otherwise slices are not needed.
   constexpr int many_ranks = 1024;
   const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(), [&](const Candidate& one) {
     return is_offered(one, problem) && fits(one, machine);
@@ -314,7 +316,7 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
   const auto cut_all = [&](bool exact) {
     bool any = false;
     for (const std::optional<PartitionKind> kind : kinds) {
-      SliceCounts known;  // of one partition at a time: counts of 65,536 ranks take megabytes
+      SliceCounts known;  // of one partition at a time, because counts of 65,536 ranks take megabytes
       for (Candidate& one : choice.candidates) {
         if (one.partition != kind || (exact && !is_offered(one, problem))) continue;
         if (exact) one.least_bytes = least_bytes(one, problem, ranks, machine, known);

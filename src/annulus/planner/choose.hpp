@@ -24,12 +24,12 @@ struct Candidate {
   std::optional<Cost> cost;                         ///< of all passes that the problem asks for
   std::optional<Cost> backward;                     ///< the part of `cost` that belongs to the backward pass
   std::optional<SlicedCost> sliced{};               ///< set if the candidate fits only in slices
-  std::optional<double> least_bytes{};              ///< memory of its smallest slices, if it was counted exactly
+  std::optional<double> least_bytes{};              ///< memory of its smallest slices, if counted exactly
 };
 
 /// A decision, with the candidates among which it was made.
 struct Choice {
-  std::vector<Candidate> candidates;  ///< in the order of the registry
+  std::vector<Candidate> candidates;  ///< in the order of the registry; offer_stream() adds `stream` last
   std::size_t taken = 0;              ///< index of the chosen candidate
   std::string reason;                 ///< one line for the user
   bool fits = true;                   ///< whether the chosen candidate fits, at once or in slices
@@ -42,9 +42,10 @@ struct Choice {
 /// Returns the candidate's strategy and partition, for example "ring, zigzag".
 std::string name_of(const Candidate& candidate);
 
-/// Returns the pairs of a strategy and a partition that can solve the problem on `ranks` ranks; if it must be
-/// reproducible, only reproducible pairs (see why_not_reproducible()). If the problem names its partition, returns only
-/// pairs with that partition, and strategies with a partition of their own; otherwise only what is_compared() accepts.
+/// Returns the pairs of a strategy and a partition that can solve the problem on `ranks` ranks; for a reproducible
+/// problem, only pairs that keep its bits (see why_not_reproducible()). If the problem names its partition, returns
+/// only pairs with that partition, and strategies with a partition of their own; otherwise only pairs with a partition
+/// that is_compared() accepts.
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
 
 /// Predicts the cost of a strategy with a partition that this strategy has made; empty if no cost can be predicted.
@@ -52,11 +53,11 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine);
 
-/// Chooses the fastest candidate that fits into the machine's memory per rank at once. If none fits at once, chooses
-/// the fastest that fits in slices; if none fits in slices, either, the one that needs the least memory. Candidates
-/// that are at most 5 % slower than the fastest count as equally fast; of these, the one that moves the fewest bytes is
-/// chosen. `in_slices_on`: the number of ranks if the caller can compute in slices; a candidate then needs only the
-/// memory of its smallest slices.
+/// Chooses the fastest candidate that fits into the machine's memory per rank at once. If no candidate fits at once,
+/// chooses the fastest that fits in slices. If no candidate fits in slices, either, chooses the candidate that needs
+/// the least memory. Candidates that are at most 5 % slower than the fastest count as equally fast; of these, the one
+/// that moves the fewest bytes is chosen. `in_slices_on`: the number of ranks if the caller can compute in slices,
+/// otherwise empty. With slices, the least memory of a candidate is the memory of its smallest slices.
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine,
                     std::optional<int> in_slices_on = {});
 

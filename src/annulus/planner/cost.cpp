@@ -28,11 +28,12 @@ Cost repeated(Cost cost, Index times) {
 
 namespace {
 
-// Time of a forward pass divided by its time with plain scores, measured in float32 with heads of 64 on one core of an
-// AMD EPYC (Zen 4); see docs/scores.md. We use these factors for backward passes, too, where they are in fact smaller.
+// Time of a forward pass divided by its time with plain scores, measured in float32 with heads of 64 numbers, on one
+// core of an AMD EPYC (Zen 4); see docs/scores.md. We use these factors for backward passes, too, where they are in
+// fact smaller.
 constexpr double of_cap = 1.10;
 constexpr double of_causal_alibi = 1.02;
-constexpr double of_alibi = 1.05;  // keys after a row come nearer block by block, so the running maximum keeps rising
+constexpr double of_alibi = 1.05;  // the nearest keys after a row come last, so the running maximum keeps rising
 constexpr double of_alibi_in_plane = 1.07;
 
 double factor_of(const strategies::Problem& problem) {
@@ -48,9 +49,9 @@ double most(const std::vector<double>& values) {
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 /// Returns the seconds that each rank needs for its triples and rows. `busy` has the seconds for the case that all
-/// ranks of a node compute all the time. When other ranks are done, a rank also uses their cores, but it gets no faster
-/// than a rank that is alone on the node. Worked example: 3 ranks have 2 cores, and a rank alone is 1.5 times as fast.
-/// If `busy` is 1, 2 and 3 s, the result is 1, 2 and 2 s.
+/// ranks of a node compute all the time. When other ranks are done, a rank also uses the cores of these ranks, but it
+/// gets no faster than a rank that is alone on the node. Worked example: 3 ranks have 2 cores, and a rank alone is 1.5
+/// times as fast. If `busy` is 1, 2 and 3 s, the result is 1, 2 and 2 s.
 std::vector<double> shared(const std::vector<double>& busy, const core::Machine& machine) {
   std::vector<double> seconds;
   const auto size = std::size_t(machine.ranks_per_node);

@@ -2,10 +2,12 @@
 //   seconds of a rank = compute(kept triples x 2 (D + Dv) x seconds per flop + packed rows x seconds per row)
 //                       + copied bytes x seconds per copied byte + overheads(calls, communicators, windows, intervals)
 //                       + exposed(messages x seconds per message + bytes x seconds per byte)
-//   exposed(t)        = t if messages do not overlap with compute, otherwise t - min(overlap x t, compute)
-// This is for a forward pass. With gradients a backward pass is added: 2.5 times this compute, and its own messages.
+//   exposed(t)        = t - min(overlap x t, compute) if messages overlap with compute. Otherwise 2 t, because a rank
+//                       first sends, then receives; in collectives, which do both at once, t
+// Windows are MPI windows. If groups of ranks exchange heads, the time of these messages is added in full. All this is
+// for a forward pass. A backward pass has 2.5 times this compute, and its own messages.
 //
-// We assume that ranks do not wait for each other in single hops. So a run takes as long as its slowest rank.
+// We assume that ranks do not wait for each other after each hop. So a run takes as long as its slowest rank.
 #pragma once
 
 #include "annulus/core/machine.hpp"
@@ -30,9 +32,9 @@ struct Cost {
   pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
-/// Returns the cost of both passes: times and bytes are added, memory is the larger of the two.
+/// Returns the cost of both passes: times, bytes and messages are added; memory is the larger of the two.
 Cost sum_of(const Cost& forward, const Cost& backward);
-/// Returns the cost of `times` equal runs, one after another: times and bytes are multiplied, memory is not.
+/// Returns the cost of `times` equal runs, one after another: times, bytes and messages are multiplied, memory is not.
 Cost repeated(Cost cost, Index times);
 
 /// Predicts the cost of one pass from what every rank does in it (rank_counts_of()).

@@ -44,7 +44,7 @@ Traffic rows_moved(CommunicationPattern movement, const Problem& problem, const 
 }
 
 /// Returns the traffic of sums. In a reproducible problem sums go from neighbour to neighbour, however rows move. In
-/// other problems sums return the way their rows came: in a ring, both ways, or directly to the owner.
+/// other problems sums return the way on which their rows came: in a ring, both ways, or directly to the owner.
 Traffic sums_moved(CommunicationPattern movement, const Problem& problem, const Traffic& rows,
                    const pattern::TrafficCounts& counted) {
   if (movement == CommunicationPattern::none) return rows;
@@ -77,8 +77,8 @@ void add_traffic(const Moved& moved, const Problem& problem, RankCounts& counts)
 }
 
 /// Adds the bytes that a rank copies or adds. With hops, these are the rows that it sends and the sums that it
-/// receives; sums are sent without a copy. With windows, they are its own rows, which it copies into its window, and
-/// the sums that it sends, which MPI adds in the owner's memory.
+/// receives; sums are sent without a copy. With MPI windows, they are the rank's own rows, which it copies into its
+/// window, and the sums that it sends, which MPI adds in the owner's memory.
 void add_copies(CommunicationPattern movement, const Moved& moved, const Problem& problem, const Partition& partition,
                 RankCounts& counts) {
   if (movement == CommunicationPattern::none || movement == CommunicationPattern::gather) return;
@@ -155,7 +155,8 @@ LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& pa
   return across.largest();
 }
 
-/// Counts kernel calls, rows, communicators and windows. Assumes that half of a backward pass's messages bring K and V.
+/// Counts kernel calls, rows, communicators and MPI windows. Assumes that half of a backward pass's messages bring K
+/// and V.
 void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& problem, const Partition& partition,
                    RankCounts& counts) {
   const bool is_none = shape.pattern == CommunicationPattern::none, is_forward = pass == Pass::forward;

@@ -33,13 +33,13 @@ struct RankCounts {
   std::vector<double> calls;      ///< kernel calls, one per work list and block of keys; empty: not counted
   std::vector<double> rows;       ///< rows of one head that kernels pack, for all pairs together; empty: not counted
   double communicators = 0;       ///< how many communicators are made and freed
-  double windows = 0;             ///< how many windows are made and freed
+  double windows = 0;             ///< how many MPI windows are made and freed
   std::vector<double> intervals;  ///< separate intervals of rows; empty: the whole sequence is one interval
-  /// Bytes and messages of the all-to-all inside groups, not counted in `received` and `messages`. Compute does not
-  /// hide them.
+  /// Bytes and messages of the all-to-all exchanges inside groups, not counted in `received` and `messages`. Compute
+  /// does not hide them.
   std::vector<double> group_received, group_messages;
   double memory = 0;  ///< an upper bound of the bytes on the rank that needs most
-  double window = 0;  ///< the part of `memory` in windows, which must fit into shared memory
+  double window = 0;  ///< the part of `memory` in MPI windows, which must fit into shared memory
   pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 

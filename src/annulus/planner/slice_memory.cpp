@@ -18,7 +18,8 @@ double all_inputs(const Problem& slice, strategies::RowCounts rows) {
   return of_queries + double(slice.kv_block_bytes(rows.keys)) + late_inputs(slice, rows);
 }
 
-/// `before_backward`: peak bytes of the passes before the backward pass; `backward`: of the backward pass.
+/// Returns the memory that a rank needs for a slice. `before_backward`: peak bytes of the passes before the backward
+/// pass; `backward`: peak bytes of the backward pass.
 SliceMemory memory_of(const Problem& slice, strategies::RowCounts rows, double before_backward, double backward) {
   return {std::max(before_backward, backward),
           std::max(before_backward + late_inputs(slice, rows), backward) + all_inputs(slice, rows)};
@@ -40,7 +41,8 @@ void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Pa
   }
 }
 
-/// Makes a slice represent those of every batch entry. If entries have keys of their own, it gets the key rows of all.
+/// Makes a slice represent the slices of all batch entries. If the entries have different keys, the keys of the slice
+/// are the rows from the first to the last key of any entry.
 Problem of_all_entries(Problem slice, const Problem& whole) {
   if (whole.has_own_keys()) slice.key_ranges = {whole.existing_keys()};
   return slice;
@@ -59,10 +61,10 @@ SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const
     return memory_of(slice, rows, cost->memory_bytes, cost->memory_bytes);
   }
   SliceMemory most;
-  const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // slices of an entry, the same for all
+  const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // slices of one batch entry
   for (Index i = 0; i < of_entry; ++i) {
     add_ranks(strategy, of_all_entries(narrowed(problem, strategies::slice_of(s, size, i)), problem), partition, most);
-    comm::watchdog_progress();  // other ranks may be waiting for this one
+    comm::watchdog_progress();  // other ranks may be waiting for this rank
   }
   return most;
 }

@@ -7,7 +7,7 @@ namespace annulus::planner {
 
 /// Peak bytes of tensors and buffers on the rank that needs most, over all slices (strategies/slices.hpp) and passes.
 ///   alone  a slice's tensors are read when they are needed
-///   ahead  all inputs of a slice are in memory when it begins, and the next slice's inputs are read while it runs
+///   ahead  all inputs of a slice are in memory when it begins; while it runs, the inputs of the next slice are read
 struct SliceMemory {
   double alone = 0;
   double ahead = 0;

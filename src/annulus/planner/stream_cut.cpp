@@ -14,7 +14,7 @@ namespace {
 using strategies::UnitCost;
 
 constexpr Index units_per_rank = 4;     // at least this many, so that ranks end at about the same time
-constexpr Index most_blocks = 1 << 14;  // more would take long, because we count what each block reads from each other
+constexpr Index most_blocks = 1 << 14;  // more would take long: we count what each block reads from each other block
 constexpr Index fewest_rows = 16;       // of a block; smaller blocks would need as much memory
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
@@ -45,7 +45,7 @@ bool is_short(const Problem& problem, Index block_rows, int ranks, const core::M
 }
 
 /// To predict the cost of a cut into at most most_blocks blocks, we count for at most this many pairs of blocks what
-/// one block reads from the other. This takes about a second.
+/// one block reads from the other. The counting takes about a second.
 constexpr Index most_lookups = Index(1) << 17;
 
 }  // namespace
@@ -83,7 +83,7 @@ StreamCut stream_cut(const Problem& problem, bool dlse, Index block_rows, const 
       cut.compute_seconds += entries * seconds;
       cut.bytes_read += entries * double(unit.bytes_read);
       cut.bytes_written += entries * double(unit.bytes_written);
-      comm::watchdog_progress();  // other ranks may be waiting for this one
+      comm::watchdog_progress();  // other ranks may be waiting for this rank
     }
   }
   return cut;
@@ -93,7 +93,7 @@ StreamCut choose_stream_cut(const Problem& problem, bool dlse, int ranks, const 
   const Index n = problem.shape.sequence;
   if (problem.block_size > 0) return stream_cut(problem, dlse, std::min(n, problem.block_size), machine);
   const Index full_speed_rows = kernels::attend_block_rows(problem.backend, problem.shape, problem.precision);
-  const Index apart = problem.grid().widest();  // largest distance between possible cuts, so blocks are not smaller
+  const Index apart = problem.grid().widest();  // largest distance between possible cuts; no block is smaller
   const Index least = std::max({fewest_rows, core::ceil_div(n, most_blocks), apart});
   Index rows = apart * Index(std::bit_ceil(std::uint64_t(core::ceil_div(n, apart))));
   while (rows / 2 >= std::max(full_speed_rows, least) && !is_short(problem, rows, ranks, machine)) rows /= 2;

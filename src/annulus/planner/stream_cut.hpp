@@ -39,8 +39,8 @@ StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_
 /// several ranks, blocks must also give each rank several units. Blocks are smaller than the kernel needs for full
 /// speed only if memory requires it. If no cut fits, the result is the cut into the smallest blocks. If there are
 /// several blocks, their number of rows is a power of two, so that most segments lie inside one block; if cuts are
-/// allowed only at certain rows, it is a power of two times these rows' distance. If Problem::block_size is set, blocks
-/// have that size.
+/// allowed only at certain rows, the number is a power of two times the distance between these rows. If
+/// Problem::block_size is set, blocks have that size.
 StreamCut choose_stream_cut(const strategies::Problem& problem, bool dlse, int ranks, const core::Machine& machine);
 
 /// Returns the cost of a cut for `ranks` ranks, each of which computes unit after unit.
@@ -52,8 +52,8 @@ Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machin
 ///   always     also if another strategy fits, to show the cost
 enum class StreamOffer { never, if_needed, always };
 
-/// Adds `stream` to a choice among other strategies, and chooses it if it fits and no other strategy does. Returns how
-/// `stream` would cut the problem; empty if its cost was not computed.
+/// Adds `stream` to a choice among other strategies, and chooses `stream` if it fits and no other strategy fits.
+/// Returns how `stream` would cut the problem; empty if its cost was not computed.
 std::optional<StreamCut> offer_stream(StreamOffer offer, const strategies::Problem& problem, bool dlse, int ranks,
                                       const core::Machine& machine, Choice& choice);
 

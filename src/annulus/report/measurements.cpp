@@ -11,7 +11,7 @@ namespace {
 
 using core::HopMetrics;
 
-/// A quantity, and its value in the metrics of one hop or of a sum of hops.
+/// A quantity, and the function that takes its value from the metrics of one hop or of a sum of hops.
 struct HopQuantity {
   Quantity quantity;
   double (*value)(const HopMetrics&);
@@ -38,7 +38,7 @@ void meet(const comm::Communicator& comm, const std::string& where) {
 
 Pass run_pass(const comm::Communicator& comm, const std::string& name,
               const std::function<core::LayerMetrics()>& work) {
-  meet(comm, "the barrier before " + name);  // so that the time below does not include another rank's reading
+  meet(comm, "the barrier before " + name);  // otherwise the time below would include another rank's reading
   const double start = core::wall_seconds();
   Pass pass;
   try {

@@ -20,13 +20,13 @@ using core::Index;
 /// The measurements of this rank in one pass.
 struct Pass {
   core::LayerMetrics metrics;  ///< without a layer, only `attention` is set
-  double seconds = 0;          ///< wall time from one barrier to the next; in strategy stream, a share of that time
+  double seconds = 0;          ///< wall time between two barriers; in strategy stream, this pass's share of it
   Index peak_bytes = 0;        ///< peak of this rank's tensors and buffers
 };
 
-/// Runs `work` between two barriers; the watchdog's messages call it `name`. Collective. An AgreedError, which `work`
-/// throws on all ranks, is thrown again. If `work` throws anything else, this rank ends the job, because other ranks
-/// may be waiting for its messages; a job of one rank throws the exception again.
+/// Runs `work`, which the watchdog's messages call `name`, between two barriers. Collective. An AgreedError, which
+/// `work` throws on all ranks, is thrown again. If `work` throws anything else, this rank ends the job, because other
+/// ranks may be waiting for messages of this rank; but a job of one rank throws the exception again.
 Pass run_pass(const comm::Communicator& comm, const std::string& name, const std::function<core::LayerMetrics()>& work);
 
 /// What was found in the log-sum-exps of a unit, of a rank, or of all rows.
@@ -48,10 +48,11 @@ struct PassMeasurements {
   double seconds = 0;  ///< wall time of the slowest rank
   std::vector<store::Column> per_rank;
   std::vector<store::Column> per_hop;
-  std::optional<store::Column> per_sender;  ///< bytes from each rank; empty with more than 1024 ranks
+  std::optional<store::Column> per_sender;  ///< bytes to each rank from each rank; empty with more than 1024 ranks
 
   /// Call these functions on rank 0. of() returns the values of a column with one number for each rank; empty if the
-  /// column was not measured. sum() and most() return their sum and their maximum; most() needs a measured column.
+  /// column was not measured. sum() and most() return the sum and the maximum of these values. For most(), the column
+  /// must have been measured.
   std::vector<double> of(const std::string& name) const;
   double sum(const std::string& name) const;
   double most(const std::string& name) const;
@@ -78,11 +79,12 @@ store::Column per_rank(const Quantity& quantity, double value, const comm::Commu
 /// Gathers the measurements of all ranks in a pass. Collective. The result is complete on rank 0. `predicted_bytes`:
 /// the planned peak.
 PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
-/// Bytes that a rank receives from each rank, as planned; none above 1024 ranks. Collective; complete on rank 0.
+/// Gathers how many bytes each rank receives from each rank, as planned. `bytes_from`: P numbers, for this rank. Empty
+/// with more than 1024 ranks. Collective. The column is complete on rank 0.
 std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
-/// The datasets of /run that hold numbers. The datasets of statistics and backward have the same names in
-/// /run/statistics and /run/backward.
+/// The datasets of /run that hold numbers. The datasets of the statistics pass and of the backward pass have the names
+/// that the forward pass has in /run, but are in /run/statistics and /run/backward.
 std::vector<store::Column> columns(const Measurements& measured);
 
 }  // namespace annulus::report

@@ -18,7 +18,7 @@ constexpr double terminal_seconds = 0.2, log_seconds = 10, log_share = 0.02;  //
 constexpr int bar_width = 24;
 constexpr double least_share = 1e-3;  // before this launch has done this share, no rate and no time left are shown
 
-/// Width of the terminal in characters. The terminal wraps a longer line, which can then not be redrawn in place.
+/// Width of the terminal in characters. The terminal wraps longer lines, and cannot redraw a wrapped line in place.
 std::size_t columns() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;

@@ -1,10 +1,11 @@
-// Shows how much of its work this program has done, at a terminal or in a job's log. Rank 0 prints it on stderr.
+// Shows, at a terminal or in a job's log, how much of the work is done. Only rank 0 prints, on stderr.
 //
 //   terminal   annulus: [##########..............]  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left      one line, redrawn
 //   log        annulus:  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left                                 a line now and then
 //
 // Work that takes less than a second prints nothing. A log gets a line every ten seconds at first. Later it gets a line
-// whenever the elapsed time has grown by two per cent. This makes about 150 lines in an hour, and 310 in a day.
+// whenever the elapsed time has grown by two per cent since the last line. So the log has about 150 lines after an
+// hour, and 310 after a day.
 #pragma once
 
 #include <functional>
@@ -28,7 +29,7 @@ class ProgressLine {
 
   /// Shows that the fraction `share` (0 ... 1) of the whole work is done; `where` says what is done now.
   void show(double share, const std::string& where);
-  /// Removes the line from a terminal before something else is printed.
+  /// Removes the line from a terminal. Call it before something else is printed.
   void clear();
 
   /// show() as a function that a pass can call.

@@ -77,7 +77,7 @@ Index bytes_of(const SweepTable& table) {
 void fill_hdf5(const store::AtomicFile& file, const SweepTable& table) {
   const std::string& path = file.unfinished().path();
   store::check_hdf5(store::create_alone(path).close(), "{}: closing failed", path);
-  extend(file.descriptor(), path, bytes_of(table));  // on closing the file HDF5 cuts off what it has not used
+  extend(file.descriptor(), path, bytes_of(table));  // when HDF5 closes the file, it cuts off the space it has not used
   store::FileId open = store::open_alone(path, true);
   for (const auto& [name, value] : table.attributes) store::add_text(open, name, value);
   add_cases(open, table);
@@ -112,7 +112,7 @@ std::string json_of(const SweepTable& table) {
   return store::text_of(json, 2) + "\n";
 }
 
-/// Returns the content of a JSON file; a value that is not a JSON object if there is no such file, or no JSON in it.
+/// Returns the content of a JSON file. If the file does not exist, or is not JSON, returns a value that is no object.
 Json read_json(const std::string& json) {
   const comm::BlockingScope inside("the reading of " + json);
   std::ifstream file(json, std::ios::binary);
@@ -151,7 +151,8 @@ EarlierTable read_sweep_table(const std::string& file) {
 }
 
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table) {
-  // Compares both files: one may be older, if a launch ended between the two writes, or if two launches wrote at once.
+  // Looks at both files, because one file may be older than the other: a launch may have ended after it wrote the first
+  // file, or two launches may have written at the same time.
   return read_sweep_table(file).records == table.records &&
          (json.empty() || cases_in(json) == store::text_of(cases_of(table), 2));
 }

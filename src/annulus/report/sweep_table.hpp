@@ -1,5 +1,5 @@
-// The table of a sweep as files: HDF5, and JSON with the same content except records and the attributes of the file.
-// Call these functions on one rank. The HDF5 file:
+// Writes and reads the table of a sweep as an HDF5 file and as a JSON file. The JSON file has the same content, but
+// neither /records nor the attributes of the file itself. Call these functions on one rank. The HDF5 file:
 //
 //   /cases/<column>   one entry for each case: float64, int64 or text, with an attribute `units` if there is a unit;
 //                     /cases/number is the case's number, counted from 0; /cases/case is the columns' dimension scale
@@ -35,19 +35,19 @@ struct SweepTable {
   std::vector<std::pair<std::string, std::string>> attributes;  ///< attributes of the file itself
 };
 
-/// Makes the files, each complete or not at all; no JSON file if `json` is empty. Replaces existing files, so call
+/// Makes the files, each complete or not at all; only `file` if `json` is empty. Replaces existing files, so call
 /// read_sweep_table() first, which refuses a `file` that is not a table. Throws Error(failure), also if a disk is full.
 void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table);
 
-/// The content of the table of an earlier launch; empty texts if there is no file. read_sweep_table() throws
+/// /sweep and /records in the table of an earlier launch; empty texts if there is no file. read_sweep_table() throws
 /// Error(failure) if the file is not the table of a sweep.
 struct EarlierTable {
   std::string identity, records;
 };
 EarlierTable read_sweep_table(const std::string& file);
 
-/// True if `file` and, unless its name is empty, `json` contain these cases, whichever launch made the files. Throws
-/// Error(failure) if `file` is not the table of a sweep.
+/// True if the files contain these cases, whichever launch made the files. If `json` is empty, looks only at `file`.
+/// Throws Error(failure) if `file` is not the table of a sweep.
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table);
 
 /// Throws Error(failure) if the files cannot be made, or if `json` exists and is not the table of the sweep `identity`.

@@ -16,12 +16,12 @@ using core::Index;
 using core::SpanRecord;
 using Json = nlohmann::ordered_json;
 
-/// The events of one rank as text, with one line for each event. Every event but the first in the file follows a comma.
+/// The events of one rank as text, with one line for each event. A comma comes before each event but the file's first.
 class RankEvents {
  public:
   RankEvents(int rank, const std::function<double(double)>& time) : rank_(rank), time_(time) {}
 
-  /// Adds the rank's name in the viewer, its clock's offset, and how many spans its timeline has forgotten.
+  /// Adds the rank's name in the viewer, the offset of the rank's clock, and how many spans the timeline has forgotten.
   void describe(const core::Timeline& timeline, const comm::ClockOffset& clock) {
     const std::string name = fmt::format("rank {} ({})", rank_, comm::host_name());
     add_metadata("process_name", {{"name", name}});
@@ -64,7 +64,8 @@ class RankEvents {
     text_ += fmt::format(R"("M","pid":{},"tid":0,"name":"{}","args":{}}})", rank_, name, store::text_of(arguments));
   }
 
-  /// Viewers use microseconds, which we write with three decimals. Rounding keeps the order, so spans stay nested.
+  /// Rounds to nanoseconds, because viewers use microseconds, which we write with three decimals. Rounding keeps the
+  /// order of times, so a span stays inside the span around it.
   Index nanoseconds(double time) const { return std::max<Index>(0, std::llround(1e9 * time_(time))); }
 
   int rank_;

@@ -22,14 +22,14 @@ class TraceFile {
   /// every rank, as AtomicFile does.
   TraceFile(const std::string& file, bool overwrite, const comm::Communicator& comm);
 
-  /// Ends the recording and puts the file in place. `about` becomes the entry `otherData`. Collective. Throws the same
-  /// Error(failure) on every rank.
+  /// Ends the recording, and writes the file under its final name. `about` becomes the JSON value `otherData`.
+  /// Collective. Throws the same Error(failure) on every rank.
   void finish(const std::vector<std::pair<std::string, std::string>>& about);
 
  private:
   const comm::Communicator& comm_;
   std::optional<store::AtomicFile> file_;   // exists on rank 0
-  comm::ClockOffset first_;                 // this rank's clock compared with rank 0's, when recording begins
+  comm::ClockOffset first_;                 // this rank's clock compared with rank 0's, before recording begins
   std::optional<core::Timeline> timeline_;  // starts at the end of the constructor
 };
 

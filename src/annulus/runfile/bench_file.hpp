@@ -40,7 +40,7 @@ BenchFile bench_file_of(RunFileTree tree);
 /// Every combination of swept values that no condition skips. The last axis changes fastest.
 std::vector<BenchCase> cases_of(const BenchSettings& settings);
 
-/// One line "key: a -> b" for each key in which two identities differ: `made` has the value a, `asked` has b.
+/// One line "key: a -> b" for each key whose values differ: the value is a in the identity `made`, and b in `asked`.
 std::vector<std::string> identity_differences(const std::string& made, const std::string& asked);
 
 }  // namespace annulus::runfile

@@ -33,9 +33,9 @@ struct KeyValue {
   [[noreturn]] void refuse(const std::string& expected) const;
   /// Call it if the key also allows `word`, and this value is not `word`. Returns this value, with a refuse() that
   /// names `word`, too. Throws Error(usage) if the value differs from `word` only by capital letters (None, AUTO),
-  /// because it could otherwise be taken for a path.
+  /// because the value could otherwise be taken for a path.
   KeyValue or_word(const std::string& word) const;
-  /// The entries of a list, which must have at least one entry. Throws Error(usage).
+  /// The entries of this value. Throws Error(usage) if the value is not a list, or an empty list.
   const std::vector<YamlNode>& list() const;
   /// Calls take(key, value) for each entry of a section; the value's full name is then "NAME: KEY". Throws Error(usage)
   /// for a key that is not in `keys`; the message ends with `ending`.
@@ -59,14 +59,15 @@ Codec<std::string> path();
 Codec<double> positive();
 /// A whole decimal number between the bounds. Refuses 010 and 0x10 (octal, hexadecimal), 1e3, 1.5 and '12'.
 Codec<Index> whole(Index least, Index most);
-/// A number of bytes, at least 1: 1073741824, 512MiB, 2GiB. Writes it in the largest unit that gives a whole number.
+/// A number of bytes, at least 1: 1073741824, 512MiB, 2GiB. write() uses the largest unit that gives a whole number.
 Codec<Index> bytes();
 
 /// Names and values for MPI-IO, such as {striping_factor: 8, romio_cb_write: enable}, in the order of the file.
 Codec<comm::FileHints> hints();
 
 /// choice() reads one of several words, each of which stands for a value. It writes a value that has no word as the
-/// first word. choose() returns the position of the user's word in `words`; its error suggests the most similar word.
+/// first word. choose() returns the position in `words` of the user's word. If `words` lacks it, choose() throws
+/// Error(usage), which suggests the most similar word.
 std::size_t choose(const KeyValue& value, const std::vector<std::string>& words);
 template <class T>
 Codec<T> choice(const std::vector<std::pair<std::string, T>>& choices) {
@@ -104,7 +105,7 @@ Codec<std::vector<T>> some_of(const std::vector<std::pair<std::string, T>>& choi
 }
 
 /// word_or() reads `word` as `meaning`, and any other value with `codec`. optional() reads `word` (auto or none) as no
-/// value. if_given() has no such word: there is no value only if the file lacks the key.
+/// value. if_given() has no such word: only a key that the file lacks has no value.
 template <class T>
 Codec<T> word_or(const std::string& word, const T& meaning, const Codec<T>& codec) {
   return {word + ", or " + codec.range,
@@ -146,7 +147,7 @@ Codec<std::vector<Row>> column(T Row::*member, const Codec<T>& codec) {
                       [=](const Row& row) { return codec.write(row.*member); }});
 }
 
-/// Returns a YAML scalar that is read back as `text`. It is quoted unless `text` is a simple word or path.
+/// Returns a YAML scalar that is read back as `text`. The scalar is in quotes unless `text` is a simple word or path.
 std::string quote(const std::string& text);
 
 }  // namespace annulus::runfile

@@ -1,5 +1,6 @@
-// A table of all keys of a file with sections (run file, machine file). Reading, writing, suggestions for unknown words
-// and the test of input/reference.yaml use this table, so a new key needs only one line in it.
+// A table of all keys of a file with sections (run file, machine file). The functions that read and write such files,
+// the suggestions for unknown words and the test of input/reference.yaml use this table. So code that reads or writes
+// files does not change when a key is added.
 #pragma once
 
 #include <map>
@@ -22,7 +23,7 @@ struct Key {
   std::function<std::string(const Root&)> write;       ///< returns the value as YAML; empty if there is no value
   std::function<bool(const Root&)> has_section;        ///< true if the Root has the part that holds this key's value
   std::function<bool(const Root&)> has_use = nullptr;  ///< if it returns false, the key is not written
-  bool required = false;                               ///< true: the file must have the key if the Root has its part
+  bool required = false;                               ///< true: if has_section(root), the file must have the key
   bool decides_result = false;                         ///< another value may change the numbers of the result
 
   std::string text(const Root& root) const {
@@ -67,10 +68,10 @@ const YamlNode* find_path(const YamlNode& root, std::string_view name);  ///< nu
 /// list in place of a section. `what` describes the file: "a run file".
 Locations check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what);
 
-/// Returns the location of the key or, if the file lacks the key, of the innermost section around it.
+/// Returns the location of the key or, if the file lacks the key, of the innermost section around the key.
 const std::string& location_of(const Locations& locations, std::string_view key);
 
-/// Calls check_words(), then reads all keys in the file. Throws Error(usage).
+/// Calls check_words(), reads all keys that the file has, and returns where they were written. Throws Error(usage).
 template <class Root>
 Locations read_keys(const std::vector<Key<Root>>& keys, const YamlNode& file, const std::string& what,
                     const std::string& folder, Root& to) {
@@ -83,7 +84,8 @@ Locations read_keys(const std::vector<Key<Root>>& keys, const YamlNode& file, co
   return locations;
 }
 
-/// Throws Error(usage) if a required key of `section` is missing; "" checks every section that the file has.
+/// Throws Error(usage) if the file lacks a required key of `section`; "" means every section. Checks only keys whose
+/// part the Root has (Key::has_section).
 template <class Root>
 void check_required(const std::vector<Key<Root>>& keys, const Locations& locations, const Root& root,
                     std::string_view section = "") {

@@ -15,8 +15,8 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-/// The end of `text` that YAML ignores as a comment; empty if there is none. If # is in quotes, the text before it is
-/// not valid YAML.
+/// The end of `text` that YAML ignores as a comment; empty if there is none. It begins at the first # after a blank and
+/// outside quotes. The text before a # in quotes is not valid YAML, because it lacks the closing quote.
 std::string comment_in(const std::string& text) {
   for (std::size_t at = text.find('#'); at != std::string::npos; at = text.find('#', at + 1)) {
     if (at > 0 && text[at - 1] != ' ' && text[at - 1] != '\t') continue;
@@ -122,7 +122,7 @@ RunFile read_run_file(const std::string& path, const std::vector<std::string>& o
 
 RunFileTree read_run_file_tree(const std::string& path, const std::vector<std::string>& overrides,
                                const comm::Communicator& comm) {
-  // One rank reads, so that all ranks parse the same text even while a user edits the file.
+  // Only rank 0 reads, so that all ranks parse the same text, also if a user edits the file meanwhile.
   const std::string text = comm::from_root(comm, [&] {
     return read_text_file(path, "a run file (YAML)",
                           fmt::format(": one that names it, with `input: {{file: {}}}` for run and plan, or the one "

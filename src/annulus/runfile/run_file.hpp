@@ -1,6 +1,6 @@
-// Reads a run file: from YAML text to checked settings. Errors about the text are Error(usage) and start with
-// `FILE:LINE:COLUMN: ` (1-based) or, if an override is wrong, with `--set a.b=value: `. Errors about the file itself
-// start with `FILE: `.
+// Reads a run file: parses YAML text, and turns it into checked settings. Errors about the text are Error(usage) and
+// start with `FILE:LINE:COLUMN: ` (1-based) or, if an override is wrong, with `--set a.b=value: `. Errors about the
+// file itself start with `FILE: `.
 #pragma once
 
 #include <string>
@@ -23,8 +23,9 @@ struct RunFile {
   std::string name;  ///< the file's name as the user wrote it
   Locations locations;
 
-  /// Returns the location that begins an error about `key` ("distribution.strategy"): of the key or, if the file lacks
-  /// it, of the innermost section around it that the file has; without such a section, of the file's first key.
+  /// Returns the location with which an error about `key` ("distribution.strategy") begins. This is the location of the
+  /// key. If the file lacks the key, it is the location of the innermost section around the key that the file has. If
+  /// there is no such section, it is the location of the file's first key.
   std::string where(std::string_view key) const;
 };
 
@@ -72,7 +73,7 @@ std::string resolved_text(const Settings& settings);
 
 /// Compares the settings that decide the numbers of a result: `made`, with which a file was made, and `asked`, which
 /// the user wants now. Returns lines "key: a -> b". Folders may move, so input.file is compared without its folder.
-/// `excused`: names of keys whose values may differ if both settings have one.
+/// `excused`: names of keys whose values may differ if both `made` and `asked` have a value for the key.
 std::vector<std::string> differences(const Settings& made, const Settings& asked,
                                      const std::vector<std::string_view>& excused = {});
 

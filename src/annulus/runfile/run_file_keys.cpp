@@ -11,7 +11,7 @@ namespace {
 
 using Keys = std::vector<Key<Settings>>;
 
-// Limits that no real problem reaches, but so small that rows x heads x 8 bytes fits into 64 bits.
+// Limits that no real problem reaches. They are small enough that rows x heads x 8 bytes fits into 64 bits.
 constexpr Index max_rows = 1'000'000'000'000;
 constexpr Index max_heads = 1'000'000;
 constexpr Index max_ranks = 1'000'000'000;  // MPI counts ranks with an int

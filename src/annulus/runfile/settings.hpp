@@ -58,15 +58,15 @@ struct InputSettings {
   std::optional<std::string> lengths{};    ///< dataset: which rows of each batch entry exist; empty: all
   pattern::QueryOffset query_offset{};     ///< the row of k at which q begins
 
-  /// True if `lengths` applies only to k and v. It does if query_offset is none, because queries then have no row
-  /// numbers, and all of them exist.
+  /// True if `lengths` applies to k and v, but not to q. `lengths` is about row numbers. If query_offset is none,
+  /// queries have no row numbers, so `lengths` cannot leave out a query.
   bool has_lengths_of_keys() const { return lengths && query_offset.kind == pattern::QueryOffset::Kind::none; }
 };
 
 /// attention.bias: slope * distance of query and key is subtracted from each score.
 struct BiasSettings {
   std::optional<std::vector<double>> slopes;  ///< one for each query head; empty: auto, ALiBi's slopes
-  Index exempt = 0;                           ///< rows at the start of a document; their distance to every row is 0
+  Index exempt = 0;                           ///< this many rows at the start of a document have distance 0 to all rows
 
   bool operator==(const BiasSettings&) const = default;
 };
@@ -87,7 +87,7 @@ struct ComputeSettings {
 };
 
 struct DistributionSettings {
-  std::string strategy = "auto";                    ///< auto, or a name that the folder app looks up
+  std::string strategy = "auto";                    ///< auto, or the name of a strategy, which the room app looks up
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   std::optional<Index> block_size;                  ///< rows, for block_cyclic or stream; empty: auto
   std::optional<Index> ulysses_ranks;               ///< ranks in one group of hybrid; empty: auto

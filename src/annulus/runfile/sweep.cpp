@@ -32,7 +32,8 @@ bool is_plain(const std::string& text) {
 
 SweptValue value_of(const YamlNode& node) { return {node, text_of(node)}; }
 
-/// Reads {from: 4096, to: 65536, times: 2} or {from: 1, to: 10, step: 3}: 1 4 7 10. No value is above `to`.
+/// Reads a range: {from: 4, to: 16, times: 2} is 4 8 16, and {from: 1, to: 10, step: 3} is 1 4 7 10. No value is above
+/// `to`.
 std::vector<SweptValue> range_of(const KeyValue& value) {
   std::map<std::string, Index> words;
   for (const auto& [word, location, node] : value.node.entries) {
@@ -75,7 +76,7 @@ std::vector<SweptValue> values_of(const KeyValue& value) {
   return values;
 }
 
-/// Number of scalars, lists and sections in a value, which says how much memory it needs.
+/// Number of scalars, lists and sections in a value. The memory for the value grows with this number.
 Index entries_in(const YamlNode& node) {
   Index count = 1;
   for (const YamlNode& item : node.items) count += entries_in(item);

@@ -43,7 +43,7 @@ struct SkipCondition {
 };
 
 /// Words that a sweep may vary although they are not keys of a run file: the number of ranks, and the number of threads
-/// on each rank. A case that asks for such a number is measured only by launches with this number.
+/// on each rank. Only launches on 4 ranks measure a case that asks for 4 ranks; the same holds for threads.
 inline constexpr const char* ranks_word = "ranks";
 inline constexpr const char* threads_word = "threads";
 

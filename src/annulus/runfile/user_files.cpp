@@ -39,7 +39,7 @@ std::string follow_links(const std::string& file) {
 
 std::string read_text_file(const std::string& path, const std::string& expected, const std::string& instead_of_hdf5) {
   const comm::BlockingScope inside("the reading of " + path);
-  std::error_code ignored;  // if this fails, opening the file fails, too
+  std::error_code ignored;  // if is_directory() fails, opening the file fails, too
   if (std::filesystem::is_directory(path, ignored)) {
     fail(ErrorKind::usage, "{}: is a folder, expected {}", path, expected.substr(0, expected.find(" (")));
   }

@@ -20,7 +20,8 @@ std::string_view without_sign(std::string_view text) {
   return text;
 }
 
-/// C and YAML 1.1 read 010 as 8, and 0x10 as 16. Other programs read 10, and 0. So we cannot know what the user meant.
+/// C and YAML 1.1 read 010 as 8, and 0x10 as 16. Other programs read 010 as 10, and 0x10 as 0. So we cannot know what
+/// the user meant.
 bool looks_octal_or_hexadecimal(std::string_view digits) {
   return digits.size() > 1 && digits[0] == '0' && digits[1] != '.' && digits[1] != 'e' && digits[1] != 'E';
 }
@@ -44,7 +45,8 @@ constexpr std::array byte_units{ByteUnit{"TiB", core::Index(1) << 40}, ByteUnit{
 
 const std::string leading_zero = "; a leading 0 looks octal or hexadecimal, write it in decimal";
 
-/// The number of changes that turn one word into the other: insert, delete or replace a letter, or swap two neighbours.
+/// The least number of changes that turn one word into the other. A change inserts, deletes or replaces a letter, or
+/// swaps two neighbours.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);  // rows i - 2, i - 1, i of the table
   std::iota(last.begin(), last.end(), 0);
@@ -75,7 +77,7 @@ constexpr std::array<Name, 20> other_names{{
     {"off", "false"},      {"0", "false"},       {"null", "none"},      {"true", "on"},      {"false", "off"},
 }};
 
-/// Returns our name for the word if our name is a candidate and the word is not; otherwise the word in lower case.
+/// Returns our name for `word`, if our name is a candidate and `word` is not. Otherwise returns `word` in lower case.
 std::string known_name(std::string_view word, const std::vector<std::string>& candidates) {
   const auto offered = [&](std::string_view name) {
     return std::find(candidates.begin(), candidates.end(), name) != candidates.end();

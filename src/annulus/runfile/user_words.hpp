@@ -33,11 +33,12 @@ Parsed<double> parse_positive(std::string_view text);
 
 /// Reads a number of bytes, at least 1: a whole number, perhaps with the unit KiB, MiB, GiB or TiB. 2GiB is 2147483648.
 Parsed<core::Index> parse_bytes(std::string_view text);
-/// The shortest text that parse_bytes() reads as this number: 3221225472 is 3GiB, 1000 is 1000.
+/// The number in the largest unit in which it is whole, as parse_bytes() reads it: 3221225472 is 3GiB, 1000 is 1000.
 std::string bytes_text(core::Index bytes);
 
 /// Returns the end of a message, ", did you mean 'x'?", where x is the candidate most similar to `word`; an empty text
-/// if none is similar. Capital letters count as small ones. Also knows names that other programs use: bf16, half, yes.
+/// if none is similar. Capital letters count as small ones. For a name that other programs use (bf16, half, yes), x may
+/// be our name for the same thing.
 std::string suggest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace annulus::runfile

@@ -15,8 +15,8 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-// A run file has some dozens of nodes. A limit is needed because an alias repeats a node: a short text can stand for
-// billions of nodes.
+// A run file has some dozens of nodes. A limit is needed because aliases repeat nodes, so that a short text can stand
+// for billions of nodes.
 constexpr int max_nodes = 10000;
 constexpr int max_levels = 500;  // yaml-cpp's own limit; without it, an alias inside its own node would never end
 
@@ -73,7 +73,7 @@ class TreeBuilder {
     }
     section.entries.push_back({word, at, build(value)});
     YamlNode& added = section.entries.back().value;
-    if (added.kind == YamlNode::Kind::null) added.location = at;  // an empty value has no location: use its key's
+    if (added.kind == YamlNode::Kind::null) added.location = at;  // an empty value has no location of its own
   }
 
   std::string name_;
@@ -82,7 +82,7 @@ class TreeBuilder {
   int level_ = 0;
 };
 
-/// Finds the location of a document's first value; `mark` is empty if the document has none.
+/// Finds the location of a document's first value; `mark` is empty if the document is empty, or its value is null.
 class FirstValue final : public YAML::EventHandler {
  public:
   std::optional<YAML::Mark> mark;

@@ -1,6 +1,5 @@
-// Parses YAML text into a plain tree in which every node has its location. YAML allows more than a run file should
-// have. parse_yaml() refuses duplicate keys, several documents, merge keys, tags, keys that are not words, and too many
-// aliases.
+// Parses YAML text into a plain tree in which every node has its location. Some things that YAML allows are refused by
+// parse_yaml(): duplicate keys, several documents, merge keys, tags, keys that are not words, and too many aliases.
 #pragma once
 
 #include <string>

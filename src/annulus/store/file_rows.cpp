@@ -16,7 +16,7 @@ namespace {
 
 using core::RowPiece;
 
-constexpr Index group_bytes = Index(64) << 20;  // bytes read between two watchdog reports: a second on a slow disk
+constexpr Index group_bytes = Index(64) << 20;  // read between two watchdog reports; takes a second on a slow disk
 
 /// Generates the rows of all pieces with all threads.
 void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {
@@ -88,10 +88,10 @@ void read_rows(const RowOrigin& from, const std::vector<RowPiece>& pieces, core:
 FileRows::FileRows() {
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this mask, so other threads get the signals
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this mask, so signals go to other threads
   try {
     thread_ = std::thread([this] { work(); });
-  } catch (const std::system_error&) {  // no thread could be made: start() then reads the rows
+  } catch (const std::system_error&) {  // the system allows no more threads; start() reads the rows instead
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

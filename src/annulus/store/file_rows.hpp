@@ -31,7 +31,7 @@ const std::string& dataset_of(const runfile::InputSettings& input, core::StoredT
 struct Hdf5Tensor {
   InspectedFile file;
   std::string dataset;
-  RowLayout layout;  ///< its offset is not used
+  RowLayout layout;  ///< layout.offset is not used
 };
 
 /// Opens the file on this rank alone and reads pieces of a dataset, in the type that the file has. No call waits for
@@ -52,8 +52,9 @@ void allow(RowOrigin& origin, Wanted wanted);
 /// Error(failure).
 void read_rows(const RowOrigin& from, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// Knows where tensors are, and reads them. Its thread reads rows of RawTensors after start() has returned. start()
-/// itself generates rows of SeededTensors, and reads rows of Hdf5Tensors, because only one thread may call HDF5.
+/// Knows where tensors are, and reads their rows. A thread that this object starts reads rows of RawTensors after
+/// start() has returned. start() itself generates rows of SeededTensors, and also reads rows of Hdf5Tensors, because
+/// only one thread may call HDF5.
 class FileRows final : public core::RowSource {
  public:
   FileRows();
@@ -86,7 +87,7 @@ class FileRows final : public core::RowSource {
   std::exception_ptr error_;  // the first error; later reads are skipped
   core::RowTraffic traffic_;
   bool stop_ = false;
-  std::thread thread_;  // if the system allows no more threads, it is not started, and start() reads the rows
+  std::thread thread_;  // empty if the system allows no more threads; start() then reads all rows
 };
 
 }  // namespace annulus::store

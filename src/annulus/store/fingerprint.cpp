@@ -36,7 +36,7 @@ void add_block(Lanes& state, const std::byte* block) {
   std::memcpy(words.data(), block, sizeof words);
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     state[lane] = (state[lane] ^ words[lane]) * 0x9e3779b97f4a7c15u;
-    state[lane] ^= state[lane] >> 32;  // because high bits of a factor do not change low bits of a product
+    state[lane] ^= state[lane] >> 32;  // otherwise high bits of a word would never change low bits of the state
   }
 }
 
@@ -93,11 +93,11 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm) 
           return row_fingerprint(row + i * bytes, std::size_t(bytes), std::uint64_t(number + i));
         });
         row += count * bytes;
-        comm::watchdog_progress();  // other ranks may be waiting for this rank
+        comm::watchdog_progress();  // so other ranks, which may be waiting for this rank, learn that it works
       }
     }
   }
-  std::uint64_t all = 0;  // summed here and not by MPI, whose signed sum could overflow
+  std::uint64_t all = 0;  // not summed by MPI, because a sum of signed numbers could overflow
   for (const Index part : comm.gather_all(Index(sum))) all += std::uint64_t(part);
   return all;
 }

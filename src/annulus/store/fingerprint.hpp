@@ -23,12 +23,12 @@ struct HeldRows {
   Index row_bytes = 0;  ///< bytes of one row of one batch entry
 };
 
-/// A fingerprint that does not depend on the number of ranks or the partition. If a bit changes, or a row moves or is
-/// missing, the fingerprint changes, too, except in one of 2^64 cases. The fingerprint does not protect from an
-/// attacker. No row may be on two ranks. Collective.
+/// The fingerprint of a tensor. It does not depend on the number of ranks or the partition. If a bit changes, or a row
+/// moves or is missing, the fingerprint changes, too, except in one of 2^64 cases. The fingerprint does not protect
+/// from an attacker. No row may be on two ranks. Collective.
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
-/// Returns the size of a file and a fingerprint of 64 of its pieces, 4 KiB each: "12288 bytes, fingerprint 00c3...".
+/// Returns the size of a file, and a fingerprint of 64 pieces of 4 KiB of the file: "12288 bytes, fingerprint 00c3...".
 /// Two files of the same size that differ only outside these pieces get the same text. Throws Error(failure) if the
 /// file cannot be read. Not collective.
 std::string sample_of(const std::string& file);
@@ -37,8 +37,9 @@ std::string sample_of(const std::string& file);
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 
 /// Returns the sum of hash(word) * factor(position of the word) over the 8-byte words of `bytes`, which are `count`
-/// bytes from byte `begin` of a file. Every `line` bytes form a line, and no word crosses the end of a line. If a file
-/// is cut between two lines, the sums of its pieces add up to the sum of the file. A word of zeros adds 0.
+/// bytes from byte `begin` of a file. Every `line` bytes form a line, `count` is a multiple of `line`, and no word
+/// crosses the end of a line. If a file is cut between two lines, the sums of its pieces add up to the sum of the file.
+/// A word of zeros adds 0.
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line);
 
 /// Returns what a part adds to the fingerprint of matrix number `matrix`. The sum over all parts does not depend on how

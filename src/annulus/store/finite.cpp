@@ -12,7 +12,7 @@ namespace {
 
 using core::Index;
 
-/// The bits of a number. By std::bit_cast, GCC 12 would not vectorise the loops below.
+/// The bits of a number. Does not use std::bit_cast, because GCC 12 would then not vectorise the loops below.
 template <class Bits, class Stored>
 Bits bits_of(const Stored& number) {
   Bits bits;
@@ -37,8 +37,8 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
   return std::nullopt;
 }
 
-/// The largest absolute value. Compares the bits without the sign, because they have the same order as the absolute
-/// values, and the compiler can vectorise the comparison.
+/// The largest absolute value. Compares the bits without the sign, because these bits have the same order as the
+/// absolute values, and the compiler can vectorise the comparison.
 template <class Bits, class Stored>
 double largest(const Stored* numbers, Index count, Bits) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));

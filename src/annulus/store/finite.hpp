@@ -1,4 +1,4 @@
-// Finds numbers that are NaN or infinite, or that stand for a missing number. Also finds the largest absolute value.
+// Finds numbers that are NaN or infinite, or that mean "missing". Also finds the largest absolute value.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace annulus::store {
 
-/// A bad number at position `index` of an array: a NaN, an infinity, or a number that stands for a missing one.
+/// A bad number at position `index` of an array: a NaN, an infinity, or a number that means "missing".
 struct NonFinite {
   core::Index index = 0;
   double value = 0;
@@ -24,12 +24,13 @@ struct NonFinite {
 
 /// Selects the numbers to check: the first `numbers` of every `apart` numbers, or all if `numbers` and `apart` are
 /// equal. NonFinite::index does not count the other numbers.
-/// Worked example: a row has 192 numbers of k, then 128 of v. {128, 320} and a pointer to the first v check v only.
+/// Worked example: each row has 192 numbers of k, then 128 numbers of v. {128, 320}, with a pointer to the first number
+/// of v, checks only v.
 struct Spacing {
   core::Index numbers = 0, apart = 0;
 };
 
-/// Finds one of `count` numbers that equals a missing value when that is rounded to `type`; empty if there is none.
+/// Finds one of `count` numbers that equals a value of `missing`, rounded to `type`. Empty if no number does.
 std::optional<NonFinite> find_missing(const void* numbers, core::DType type, core::Index count,
                                       const MissingValues& missing);
 

@@ -10,14 +10,14 @@
 namespace annulus::store {
 namespace {
 
-/// A range of numbers that one thread makes in one call. `to`: index of the first of them in host memory.
+/// A range of numbers that one thread makes in one call. `to`: how many numbers come before this range in host memory.
 struct Piece {
   core::Interval numbers;
   Index to = 0;
 };
 
 /// Cuts the rows into pieces. Numbers are counted in the global row-major tensor, so the rank does not matter. A piece
-/// ends with its interval or at a multiple of 65536, so that the processor's vector units make whole vectors.
+/// ends where its interval of rows ends, or at a multiple of 65536 numbers. So vector units can make whole vectors.
 std::vector<Piece> pieces_of(const GeneratedTensor& tensor, const std::vector<core::Interval>& rows) {
   constexpr Index longest = 65536;
   std::vector<Piece> pieces;
@@ -47,11 +47,11 @@ void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::v
     core::fill_normals(normals, piece.numbers,
                        static_cast<std::byte*>(host) + piece.to * Index(core::bytes_of(tensor.type)));
   };
-  constexpr Index at_once = 256;  // pieces between two watchdog reports: at most a second on one thread
+  constexpr Index at_once = 256;  // pieces between two watchdog reports; they take one thread at most a second
   for (Index first = 0; first < Index(pieces.size()); first += at_once) {
     const Index end = std::min(first + at_once, Index(pieces.size()));
     core::for_each_on_host("annulus::generate", first, end, fill_piece);
-    comm::watchdog_progress();  // other ranks may be waiting for this rank
+    comm::watchdog_progress();  // so other ranks, which may be waiting for this rank, learn that it works
   }
 }
 

@@ -1,4 +1,4 @@
-// Tensors that are made from a seed; their numbers do not depend on the number of ranks.
+// Makes tensors from a seed. Their numbers do not depend on the number of ranks.
 #pragma once
 
 #include <vector>
@@ -22,7 +22,8 @@ struct GeneratedTensor {
   Index row_numbers = 1;
   double scale = 1;
 };
-/// The tensor q (B, Sq, H D), k (B, S, Hkv D), v (B, S, Hkv Dv), dout (B, Sq, H Dv) or dlse (B, Sq, H) to generate.
+/// Describes one of the tensors that `settings` asks for: q (B, Sq, H D), k (B, S, Hkv D), v (B, S, Hkv Dv),
+/// dout (B, Sq, H Dv) or dlse (B, Sq, H).
 GeneratedTensor generated(const runfile::GenerateSettings& settings, core::TensorId tensor);
 
 /// Fills host memory (B, rows, row_numbers) with the rows of all intervals, one interval after another.

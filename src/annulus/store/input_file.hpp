@@ -13,15 +13,15 @@
 
 namespace annulus::store {
 
-/// What all datasets of an input file together say about its content.
+/// What the datasets of an input file together say about the file's content.
 struct FileContents {
   core::Shape shape;                              ///< its rows are the rows of k and v
   core::DType type = core::DType::float32;        ///< type of all tensors except dlse
   core::AxisOrder order = core::AxisOrder::bshd;  ///< from input.axes or the file; otherwise bshd
   Index width = 0;                                ///< E, how many numbers a row of x has; only for a layer
   Index query_rows = 0;                           ///< Sq, the number of rows of q, dout and dlse; for a layer S
-  /// From input.documents, or from input.lengths if that applies to q. In the second case, all batch entries lie end to
-  /// end, as one sequence of B S rows. {0, S} if neither defines documents.
+  /// From input.documents, or from input.lengths if it applies to q, too (all batch entries then lie end to end, as one
+  /// sequence of B S rows). If neither key defines documents, one document {0, S}.
   pattern::Documents documents;
   /// The rows of k and v that exist, for each batch entry. Empty unless input.lengths applies only to k and v.
   std::vector<core::Interval> key_ranges = {};
@@ -45,9 +45,9 @@ class InputFile {
   const std::vector<double>& coordinates() const { return contents_.coordinates; }
 
   /// Reads this rank's rows (ascending disjoint intervals, possibly none) of several datasets, in the dataset's type.
-  /// Collective: every rank names the same datasets. Throws the same Error(failure) on every rank if a number is NaN,
-  /// infinite or stands for a missing one, or if the file has changed since it was checked. The message names the
-  /// dataset, the value and its index in the file. If several numbers are NaN or infinite, it names the one with the
+  /// Collective: every rank names the same datasets. Throws the same Error(failure) on every rank if a number is NaN or
+  /// infinite, or means "missing", or if the file has changed since it was checked. The message names the dataset, the
+  /// number and its index in the file. If several numbers are NaN or infinite, the message names the number with the
   /// lowest [b, s, h, d].
   void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
             const comm::Communicator& comm) const;

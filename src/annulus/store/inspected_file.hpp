@@ -48,7 +48,7 @@ struct DatasetInfo {
   core::AxisOrder order = core::AxisOrder::bshd;
   Index offset = not_known;   ///< byte of the file at which the numbers begin; from there they are contiguous
   MissingValues missing{};    ///< reading one of these numbers is an error
-  Index first_row = 0;        ///< the row of the sequence that is the dataset's row 0: q may have fewer rows than k
+  Index first_row = 0;        ///< row of the sequence that is row 0 of the dataset; may be above 0 for q, dout, dlse
   bool has_all_rows = false;  ///< all its rows exist: InspectedFile::left_out does not apply to the dataset
 };
 
@@ -87,7 +87,7 @@ struct InspectedFile {
 /// Calls check_unchanged() above for a file and for all its `others`.
 void check_unchanged(const InspectedFile& file);
 
-/// Calls `read`, which opens the file, and checks before and after it that the file is still the same. Throws
+/// Calls `read`, which opens the file, and checks before and after this call that the file is still the same. Throws
 /// Error(failure) if the file has changed; this error replaces an error that `read` has thrown. Not collective.
 template <class Read>
 void while_unchanged(const InspectedFile& file, Read&& read) {

@@ -232,7 +232,7 @@ Journal::Lock::Lock(Journal& journal) : journal_(journal) {
   if (!journal.is_there()) {
     fail(ErrorKind::failure, "{}: the journal of this run was removed or replaced meanwhile", journal.path_);
   }
-  // After this process opened and read the journal, and before it got the lock, another launch may have emptied it.
+  // Another launch may have emptied the journal after this process had read it, and before this process got the lock.
   if (journal.self_ == 0) journal.forget();
   struct stat about {};
   if (fstat(journal.file_.id(), &about) == 0 && Index(about.st_size) < journal.read_) {
@@ -245,7 +245,7 @@ Journal::Lock::Lock(Journal& journal) : journal_(journal) {
 void Journal::Lock::write(const std::string& line) {
   struct stat about {};
   if (fstat(journal_.file_.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", journal_.path_, std::strerror(errno));
-  // If the last line is incomplete (a process was killed, or the disk was full), ends it first. Readers ignore it.
+  // A killed process or a full disk may have left the last line incomplete. Ends that line first; readers ignore it.
   const std::string text = (Index(about.st_size) > journal_.read_ ? "\n" : "") + with_checksum(line);
   const int code = write_all(journal_.file_, text.data(), text.size(), about.st_size);
   if (code != 0) {

@@ -7,11 +7,11 @@
 //   part {...}             the layout of the part file (PartLayout in part_file.hpp)
 //   owner ID LAUNCH PROCESS ABOUT
 //                          a process signs on; while it lives, it locks a byte whose position follows from ID
-//   claim PHASE UNIT ID    owner ID works on this unit; it may read what units of earlier phases have written
+//   claim PHASE UNIT ID    owner ID works on this unit, which may read what units of earlier phases have written
 //   check PHASE UNIT TEXT  the checksums of what the unit has written (unit_checks.hpp)
 //   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is everything
 //                          else that later launches must know about the unit
-//   again PHASE UNIT       the unit's numbers have changed on disk: this unit and those of later phases are unfinished
+//   again PHASE UNIT       the unit's numbers changed on disk, so it and all units of later phases are unfinished
 //   stop LAUNCH            the processes of this launch must begin no more units
 //   record                 from now on, HDF5 may add the record to the part file
 //
@@ -64,10 +64,10 @@ class Journal {
   bool has_locks() const { return locks_; }         ///< true if the file system supports locks
   bool is_recording() const { return recording_; }  ///< true if it has the line record
   /// ABOUT of a living process that works on the output in a launch other than `launch`; empty if there is none. If the
-  /// file system has no locks, a process of another machine counts as living: only that machine knows whether it lives.
+  /// file system has no locks, a process of another machine counts as living, because this machine cannot look at it.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
-  /// Returns the end of a message that names a worker(): it says what to do if that process is gone. Empty if the file
-  /// system has locks.
+  /// Returns the end of a message that names a worker(). This end says what to do if that process is gone. Empty if the
+  /// file system has locks.
   std::string if_gone(const std::string& part_file) const;
   /// For file systems without locks: ABOUT of another living process of this machine that works on the output; empty if
   /// there is none.
@@ -108,7 +108,7 @@ class Journal {
   bool is_stopped(std::uint64_t launch) const { return stopped_.contains(launch); }
 
   /// Reserves the completion of the file for this process, until the journal is closed. False if another process has
-  /// reserved it.
+  /// reserved it. Without locks, reserves nothing and returns true.
   bool take_completion();
 
   /// Removes the file of the journal. Call it when the run has ended, so that another run can make this output.

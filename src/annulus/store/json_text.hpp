@@ -1,5 +1,5 @@
-// Reads JSON from files that other programs may have written, and writes JSON. Only for .cpp files that link the JSON
-// library.
+// Reads JSON from files that other programs may have written, and writes JSON. Include this file only in .cpp files of
+// rooms that link the JSON library.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ inline nlohmann::ordered_json parse_json(const std::string& text) {
   return parsed;
 }
 
-/// Returns `json`. Throws an exception of the JSON library if a number in it is not a whole number of 64 bits. Call it
-/// before numbers are converted to Index, because the conversion of 1e300, for example, is undefined behaviour.
+/// Returns `json`. Throws an exception of the JSON library if a number in `json` is not a whole number of 64 bits. Call
+/// this function before numbers are converted to Index, because converting 1e300, for example, is undefined behaviour.
 inline const nlohmann::ordered_json& whole_numbers(const nlohmann::ordered_json& json) {
   if (json.is_number()) json.get_ref<const nlohmann::ordered_json::number_integer_t&>();
   if (json.is_structured()) {

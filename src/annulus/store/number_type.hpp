@@ -25,7 +25,7 @@ class NumberType {
   std::optional<core::DType> dtype_;
 };
 
-/// The type under which functions that move numbers copy int64 without conversion: float64 has 8 bytes, too.
+/// Functions that only move numbers treat int64 as this type, because float64 has 8 bytes, too.
 inline constexpr core::DType bits_of_int64 = core::DType::float64;
 
 constexpr std::size_t bytes_of(NumberType type) { return type.dtype() ? core::bytes_of(*type.dtype()) : 8; }
@@ -40,8 +40,8 @@ struct Numbers {
 /// Numbers that are too large become infinite. `from` and `to` must not overlap. int64 converts only to int64.
 void convert(const Numbers& from, const Numbers& to, core::Index count);
 
-/// A number that means "missing", and the dataset's attribute that defines it: _FillValue or missing_value of netCDF;
-/// or by_netcdf, which is no attribute.
+/// A number that means "missing", and the dataset's attribute that says so: _FillValue or missing_value of netCDF. For
+/// netCDF's usual fill value, which no attribute states, `attribute` is by_netcdf.
 struct MissingValue {
   std::string attribute;
   double value = 0;

@@ -28,7 +28,7 @@ std::string about(const comm::Communicator& comm) {
                      utc_text(std::time(nullptr), "%Y-%m-%d %H:%M:%S UTC"));
 }
 
-/// Removes the journal's part file if it exists. No process may be working on it. Throws if another file is there.
+/// Removes the journal's part file if it exists. No process may be working on it. Throws if `path` is another file.
 void discard(const std::string& path, const Journal& journal) {
   if (!is_taken(path)) return;
   const bool is_its = journal.is_empty()
@@ -104,8 +104,8 @@ Journal::Lock OutputFile::open_journal() {
   }
 }
 
-/// Makes the journal and the part file, or opens those of another launch. Returns false if that launch has cut the
-/// output into other units. Call it on rank 0.
+/// Makes the journal and the part file, or signs on in the journal of another launch. Returns false if that launch has
+/// cut the output into other units. Call it on rank 0.
 bool OutputFile::lay_out(const MayContinue& may_continue) {
   if (!is_taken(journal_path_)) check_can_be_made(final_path_, plan_.where.overwrite);  // check before anything is made
   Journal::Lock lock = open_journal();
@@ -140,7 +140,7 @@ bool OutputFile::lay_out(const MayContinue& may_continue) {
 void OutputFile::begin(Journal::Lock& lock) {
   if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
   try {
-    discard(part_path_, *journal_);  // before begin_anew(): only the old journal says that this file may be removed
+    discard(part_path_, *journal_);  // before begin_anew(), as only the old journal says whether the file is its own
     check_can_be_made(final_path_, plan_.where.overwrite);
     lock.begin_anew();
     lock.write("head " + plan_.head);
@@ -151,7 +151,7 @@ void OutputFile::begin(Journal::Lock& lock) {
     const PartLayout layout = PartFile::lay_out(part_path_, where, plan_.tensors, part_guard_);
     lock.write("part " + layout.text());
     if (plan_.keeps_units) lock.flush();
-  } catch (const core::Error&) {  // nothing is computed yet: removes the files that were made
+  } catch (const core::Error&) {  // removes the files that were made, because nothing is computed yet
     part_guard_.reset();
     journal_->remove();
     throw;
@@ -199,7 +199,7 @@ void OutputFile::write_parts(const std::vector<MatrixPart>& parts,
 }
 
 void OutputFile::publish(const Record& record) {
-  struct ReleaseGuards {  // not on rank 0, which alone renames, keeps or removes files, even after an error
+  struct ReleaseGuards {  // on all ranks but 0: rank 0 alone renames, keeps or removes files, also after an error
     OutputFile& file;
     ~ReleaseGuards() {
       if (file.comm_.is_root()) return;

@@ -1,9 +1,9 @@
 // HDF5 files of tensors that this program makes. A file appears under its final name complete or not at all.
 //
-// Rank 0 lays out NAME.part before anything is computed (part_file.hpp), and every rank writes its rows to it. At the
-// end every rank flushes and closes NAME.part; rank 0 adds the record and renames it to NAME. Meanwhile NAME.journal
-// (journal.hpp) says which processes make the file. No other run makes the file while one of these processes lives.
-// When all of them have ended, the next run makes the file anew, or continues it.
+// Rank 0 lays out NAME.part before anything is computed (part_file.hpp), and every rank writes its rows to NAME.part.
+// At the end every rank flushes and closes NAME.part; rank 0 adds the record and renames the file to NAME. Meanwhile
+// NAME.journal (journal.hpp) says which processes make the file. No other run makes the file while one of these
+// processes lives. When all of them have ended, the next run makes the file anew, or continues it.
 #pragma once
 
 #include <functional>
@@ -52,13 +52,13 @@ class OutputFile : public RowWriter {
   /// A number that is the same in all processes of this launch.
   std::uint64_t launch() const { return launch_; }
 
-  /// If finished units are kept, call it on any rank. Otherwise call it on rank 0: no other rank has opened the
-  /// journal.
+  /// If finished units are kept, call it on any rank. Otherwise call it only on rank 0, because other ranks have not
+  /// opened the journal.
   Journal& journal() { return *journal_; }
   const Journal& journal() const { return *journal_; }
   /// nullptr if another launch has already given the file its final name.
   PartFile* part() { return part_ ? &*part_ : nullptr; }
-  /// True if the part file with this layout now has the final name.
+  /// True if the part file with this layout has been renamed to the final name.
   bool has_final_name(const PartLayout& layout) const;
 
   void write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,

@@ -25,8 +25,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr Index alignment = 4096;  // bytes; scratch tensors begin at multiples of it; size of a block in note_blocks()
 
-/// Returns the byte ranges of the numbers of all datasets in the top group: tensors and dimension scales, whose numbers
-/// are never written.
+/// Returns the byte ranges of the numbers of all datasets in the top group: of tensors, and of dimension scales (where
+/// no numbers are ever written).
 std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
   std::vector<core::Interval> ranges;
   for (const std::string& name : links_in(file, path)) {
@@ -65,7 +65,8 @@ void note_blocks(const Descriptor& file, const std::string& path, core::Interval
   }
 }
 
-/// Finds the tensors and HDF5's own bytes in a file that HDF5 has laid out. Gives scratch tensors positions after them.
+/// Finds the tensors and HDF5's own bytes in a file that HDF5 has laid out. Gives scratch tensors positions after the
+/// end of this file.
 PartLayout found_layout(const Descriptor& file, const std::string& path, const std::vector<PartTensor>& tensors) {
   struct stat about {};
   if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path, std::strerror(errno));
@@ -90,8 +91,8 @@ PartLayout found_layout(const Descriptor& file, const std::string& path, const s
   return layout;
 }
 
-/// Makes an empty new file, never through a link. If there are hints, MPI makes the file with them, because a file
-/// system decides on the stripes of a file when the file is made.
+/// Makes an empty new file, and does not follow a link. If there are hints, MPI makes the file with them, because a
+/// file system decides on the stripes of a file when the file is made.
 Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
   if (hints.empty()) return Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   if (path.find(':') != std::string::npos) {
@@ -195,7 +196,8 @@ const RawTensor& PartFile::place(const std::string& dataset) const {
   return found->second;
 }
 
-/// Throws if `file` is not the file that was laid out, if the path leads to another file, or if `file` is too short.
+/// Throws if `file` is not the file that was laid out, if path_ leads to another file, or if `file` is shorter than
+/// `bytes`.
 void PartFile::check(const Descriptor& file, Index bytes) const {
   const comm::BlockingScope inside("the check of " + path_);
   struct stat about {};
@@ -326,7 +328,7 @@ void PartFile::complete(const Record& record) const {
   extend(file, path_, bytes_of(record) + spare_bytes);  // HDF5 removes the bytes that it does not use
   add_record(path_, record);
   check(file, layout_.bytes);
-  flush_to_disk(file, path_);  // if it fails, the file does not get its final name
+  flush_to_disk(file, path_);  // throws if flushing fails, and the file does not get its final name
 }
 
 }  // namespace annulus::store

@@ -26,11 +26,11 @@ struct PartTensor {
   bool is_scratch = false;
 };
 
-/// The layout of a part file: everything that is needed to open the file, and to undo what HDF5 changes in it when it
-/// adds the record.
+/// The layout of a part file: everything that is needed to open the file, and to undo what HDF5 changes in the file
+/// while it adds the record.
 struct PartLayout {
   Index inode = 0;
-  Index bytes = 0;                       ///< size of the file as HDF5 has laid it out; scratch tensors come after it
+  Index bytes = 0;                       ///< size of the file as HDF5 has laid it out, without scratch tensors
   std::map<std::string, Index> offsets;  ///< position of each tensor in bytes, by name
   /// HDF5's own bytes (no numbers of datasets), as they were laid out; `begin` is the position of the first byte.
   struct Bytes {
@@ -46,9 +46,10 @@ struct PartLayout {
 
 class PartFile final : public core::RowSink {
  public:
-  /// Makes a new file at `path`, never through a link. It has space for all numbers, is flushed to disk, and is closed.
-  /// `result`: the final file. If that file exists, users who may not read it may not read the new file either. `guard`
-  /// removes the new file if this process ends early. Call it on one rank. Throws Error(failure).
+  /// Makes a new file at `path`, and does not follow a link. It has space for all numbers, is flushed to disk, and is
+  /// closed. `result`: the final file. If a file of this name exists, users who may not read that file may not read the
+  /// new one either. `guard` removes the new file if this process ends early. Call it on one rank. Throws
+  /// Error(failure).
   static PartLayout lay_out(const std::string& path, const OutputTarget& result, const std::vector<PartTensor>& tensors,
                             std::optional<UnfinishedFile>& guard);
 
@@ -58,11 +59,11 @@ class PartFile final : public core::RowSink {
   PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch);
 
   /// Writes rows of a tensor on this rank alone, while other ranks write other rows. Bytes that do not fill a block of
-  /// the file (shared_blocks.hpp) are kept in memory until write_borders(), as other ranks may write to the same block.
+  /// the file (shared_blocks.hpp) stay in memory until write_borders(), as other ranks may write to the same block.
   void write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) override;
   core::RowTraffic traffic() const override { return traffic_; }
   /// Writes and flushes the bytes that write() has kept. Call it only while this process has the journal's lock, so
-  /// that no other process does the same. The lock also makes network file systems drop cached blocks.
+  /// that no other process writes to the same blocks. The lock also makes network file systems drop cached blocks.
   void write_borders();
   bool has_borders() const { return !borders_.empty(); }
 

@@ -17,8 +17,8 @@ using core::ErrorKind;
 using core::fail;
 
 constexpr Index window_bytes = Index(4) << 20;  // if rows are scattered, one call reads or writes about this much
-constexpr Index gap_bytes = Index(8) << 10;     // two pages: reading a gap of this size costs less than another call
-constexpr Index call_bytes = Index(64) << 20;   // one call writes at most this much: it takes a second on a slow disk
+constexpr Index gap_bytes = Index(8) << 10;     // two pages; reading a smaller gap costs less than another call
+constexpr Index call_bytes = Index(64) << 20;   // one call writes at most this much, in a second on a slow disk
 
 /// Reads `count` bytes at byte `offset` of the file. Throws Error(failure), also if the file ends too early.
 void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset) {
@@ -29,8 +29,8 @@ void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset)
        done < 0 ? std::strerror(errno) : "the file ends there");
 }
 
-/// If there are no gaps between the runs in memory, checks all of them in one call. If there are gaps, or a number is
-/// bad, checks run by run, and finds the index of the bad number.
+/// Throws Error(failure) if the layout does not allow a number. Runs without gaps in memory are first checked all at
+/// once. If there are gaps, or a number is bad, each run is checked alone, to find the index of the bad number.
 void check_runs(const RowLayout& layout, const RowRuns& runs) {
   if (runs.memory_step == runs.numbers * Index(core::bytes_of(layout.memory)) &&
       !find_unwanted(layout, runs.memory, runs.numbers * runs.count)) {
@@ -134,7 +134,7 @@ void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>
   std::vector<RowRuns> whole, scattered;
   split(layout, pieces, whole, scattered);
   for (const RowRuns& runs : whole) visit(runs.file, runs.memory, runs.numbers * layout.number_bytes());
-  // Visits consecutive runs of the file together, but never bytes between two runs, which may belong to another rank.
+  // Visits consecutive runs of the file together. Never visits bytes between two runs: they may belong to another rank.
   std::vector<std::byte> bounce;
   Index begin = 0;
   const auto send = [&] {

@@ -33,8 +33,8 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
 /// A function that gets `count` bytes, which belong at byte `begin` of the file.
 using VisitBytes = std::function<void(Index begin, const std::byte* bytes, Index count)>;
 /// Calls `visit` with the bytes of the pieces, converted to the file's type. The bytes of one call are contiguous in
-/// the file. If bytes have to be copied to a buffer first, a call has at most a few MiB. Throws Error(failure) if a
-/// number does not fit the file's type.
+/// the file. If bytes have to be copied to a buffer first, a call has at most 4 MiB and one more run (row_runs.hpp).
+/// Throws Error(failure) if a number does not fit the file's type.
 void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, const VisitBytes& visit);
 
 /// Writes bytes of a tensor in several calls, and reports progress to the watchdog after each. Call it on the thread

@@ -1,4 +1,4 @@
-// The parts of a file that rank 0 writes with HDF5: the layout at the start, and the record at the end.
+// The parts of a file that rank 0 writes with HDF5: the layout before a run computes, and the record afterwards.
 #pragma once
 
 #include <optional>
@@ -28,8 +28,8 @@ struct TensorSpec {
 };
 /// Describes the dataset of a tensor in core::stored_tensor_table: (B, S, heads, D), (B, S, H) for lse, (B, S, H, k)
 /// for top_rows. A name that is not in this table gets the axes of q. The axis of the heads of k and v is named kv_head
-/// if k has fewer heads than q. `query_rows`: number of rows of q; 0 means S. If it is not S, the axis of these rows is
-/// named query.
+/// if k has fewer heads than q. `query_rows`: Sq, the number of rows of q; 0 means S. If Sq is not S, the axis of these
+/// rows is named query.
 TensorSpec tensor_spec(const std::string& name, NumberType type, const core::Shape& shape,
                        core::AxisOrder order = core::AxisOrder::bshd, Index query_rows = 0, Index top_keys = 0);
 

@@ -14,7 +14,7 @@ namespace {
 
 using core::Interval;
 
-/// Reads pieces. If another program has changed the file, the error says so, even if reading has also failed.
+/// Reads pieces. If another program has changed the file, the error says so, also if reading has failed.
 void read(const InspectedFile& file, const std::string& dataset, const std::vector<core::RowPiece>& pieces,
           Wanted wanted) {
   core::RowTraffic traffic;
@@ -25,7 +25,8 @@ void read(const InspectedFile& file, const std::string& dataset, const std::vect
   });
 }
 
-/// Prints a warning, unless it is empty or was printed before: every case of `annulus bench` looks at its input again.
+/// Prints a warning, unless `text` is empty. Prints each text only once, because every case of `annulus bench` looks at
+/// the input again.
 void warn_once(const std::string& text) {
   static std::set<std::string> said;
   if (!text.empty() && said.insert(text).second) core::print_to_stderr("annulus: warning: {}\n", text);
@@ -63,13 +64,13 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted)
 
 void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm) {
   // The text has a line for each dataset: its offset, then attribute and value of each number that means "missing".
-  // After these come the names of the other files, separated by '\0', which no name contains.
+  // After these lines come the names of the other files, separated by '\0', which no name contains.
   std::istringstream lines(comm::from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
     std::string text;
     std::set<std::string> others;
     for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {
-      const bool may_be_unread = name == input.coordinates && !file.left_out.empty();  // the others have no rows
+      const bool may_be_unread = name == input.coordinates && !file.left_out.empty();  // only coordinates have rows
       if (name) warn_once(add_other_files(open, file.path, *name, others, may_be_unread));
     }
     for (const auto& [name, info] : file.datasets) {

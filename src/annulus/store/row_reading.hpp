@@ -37,10 +37,10 @@ void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vecto
 /// Reads a part of a matrix or of a vector (one column) in its type. Throws the same errors as read_rows().
 void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted = Wanted::finite_numbers);
 
-/// Rank 0 finds where the numbers of all datasets in `file` are, and which numbers mean "missing". It also finds the
-/// other files that hold parts of these datasets, or of the small datasets of `input` (sink, documents, lengths,
-/// coordinates), and warns of datasets that were written only in part. All ranks note the result in `file`. Collective.
-/// Throws the same Error(failure) on every rank, for example if a dataset was never written.
+/// Rank 0 finds where the numbers of all datasets in `file` are, which numbers mean "missing", and which other files
+/// hold parts of these datasets, or of the small datasets of `input` (sink, documents, lengths, coordinates). Rank 0
+/// also warns of datasets that were written only in part. All ranks note the result in `file`. Collective. Throws the
+/// same Error(failure) on every rank, for example if a dataset was never written.
 void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm);
 
 /// Returns those filters of the file's datasets that are plugins: programs of third parties, which are not part of

@@ -69,7 +69,7 @@ void append_runs(const RowLayout& layout, const core::RowPiece& piece, std::vect
   }
 }
 
-/// Calls visit() with the reads for the runs of one window; see for_each_read(). `parts`: these runs, in file order.
+/// Calls visit() with the reads for `parts`: runs that for_each_read() looks at together, in file order.
 void read_window(const std::vector<OneRun>& parts, Index number_bytes, Index gap,
                  const std::function<void(const ReadCall&)>& visit) {
   const auto end_of = [&](const OneRun& run) { return run.begin() + run.runs->numbers * number_bytes; };

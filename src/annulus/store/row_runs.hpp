@@ -1,4 +1,5 @@
-// Finds the bytes of a file that hold given rows of a tensor, and their positions in memory. Plans few read calls.
+// Finds the bytes of a file that hold given rows of a tensor, and their positions in memory. Joins small reads of
+// neighbouring bytes into one call.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@ namespace annulus::store {
 
 using core::Index;
 
-/// The numbers that may be read. finite_numbers: no NaN, no infinity, and no number that stands for a missing number.
+/// The numbers that may be read. finite_numbers: no NaN, no infinity, and no number that means "missing".
 /// present_numbers: also NaN and infinity. any_numbers: all numbers (see RowLayout::allow()), for results and for
 /// inputs that all ranks check afterwards.
 enum class Wanted { finite_numbers, present_numbers, any_numbers };
@@ -35,7 +36,8 @@ struct RowLayout {
   void allow(Wanted wanted) {
     if (wanted != Wanted::finite_numbers) is_finite = false;
     if (wanted != Wanted::any_numbers) return;
-    // If rows do not exist, still refuses a missing value 0: after reading, memory holds zeros for these rows, too.
+    // If rows do not exist, memory holds zeros for them after reading, so a later check cannot find a missing value 0.
+    // So reading still refuses this value.
     std::erase_if(missing, [&](const MissingValue& one) { return left_out.empty() || one.value != 0; });
   }
   Index heads() const { return extents[2]; }
@@ -57,7 +59,7 @@ struct RowRuns {
   Index begin(Index i) const { return file + i * file_step; }
 };
 
-/// Cuts a piece where a batch entry of `sequence` rows ends: row S of an entry is row 0 of the next one.
+/// Cuts a piece where batch entries end. An entry has `sequence` (S) rows, so row S of an entry is row 0 of the next.
 /// Worked example with S = 5: rows 2, 4, 6 of entry 0 become rows 2 and 4 of entry 0, and row 1 of entry 1.
 std::vector<core::RowPiece> in_entries(const core::RowPiece& piece, Index sequence);
 
@@ -92,10 +94,9 @@ struct ReadCall {
   std::vector<OneRun> parts;
 };
 
-/// Calls visit() with the reads that together contain all runs, in ascending order. Within a window of `window` bytes,
-/// one read goes from the first to the last needed byte, if at least a quarter of these bytes is needed. Otherwise one
-/// read gets several runs only if they are less than `gap` bytes apart. A run longer than a window makes the window
-/// longer.
+/// Calls visit() with the reads that together contain all runs, in ascending order. Looks at the runs that begin in the
+/// next `window` bytes: one read gets all these runs if they are at least a quarter of the bytes from the first run to
+/// the end of the last. Otherwise one read gets several runs only if they are less than `gap` bytes apart.
 void for_each_read(const std::vector<RowRuns>& runs, Index number_bytes, Index window, Index gap,
                    const std::function<void(const ReadCall&)>& visit);
 

@@ -3,12 +3,12 @@
 // Several machines may cache the same block of a file without knowing of each other (NFS, FUSE with write-back, BeeGFS,
 // DAOS mounts). A machine that changes some bytes of a block writes back the whole block. This would overwrite what
 // other machines have written to that block. So the file is cut into blocks of 64 KiB, at least as large as any page:
-// - the rank that has the row of a block's first byte writes the block; other ranks send it their bytes of the block;
+// - the rank that has the row of a block's first byte writes the block; other ranks send that rank their bytes of it;
 // - rank 0 writes the first and the last block of a dataset if these blocks also hold bytes outside the dataset;
 // - rank 0 writes the whole dataset if the dataset has less than 1 MiB for each rank.
 // Worked example: a large dataset begins at byte 0, and its rows have 40 KiB. Rank 0 has rows 0 and 1, which are bytes
 // [0, 80 KiB), so it writes the blocks at 0 and 64 KiB. Rank 1 has rows 2 and 3, which are [80 KiB, 160 KiB). It sends
-// [80 KiB, 128 KiB) to rank 0, and writes the block at 128 KiB; the rank with row 4 sends it [160 KiB, 192 KiB).
+// [80 KiB, 128 KiB) to rank 0, and writes the block at 128 KiB. The rank with row 4 sends [160 KiB, 192 KiB) to rank 1.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,8 @@ namespace annulus::store {
 
 inline constexpr Index shared_block_bytes = Index(64) << 10;
 
-/// A function that returns which rank has a number of the dataset. It must return the same rank wherever it is called,
-/// and know all numbers of the dataset, also those that are not written in this call.
+/// A function that returns which rank has a number of the dataset. On every rank, it must return the same result. It
+/// must know all numbers of the dataset, also those that are not written in this call.
 using RankOf = std::function<int(const OneNumber&)>;
 
 /// Finds the rank that has a row, by bisection.

@@ -72,7 +72,7 @@ std::string identity_in(const std::string& path, const std::string& line) {
   return head[sweep_word];
 }
 
-/// The numbers of the cases that have begun according to this line; empty for a line of another kind.
+/// The numbers of the cases that have begun according to `line`; empty for a line of another kind.
 std::vector<Index> begun_in(const std::string& line) {
   const Json json = parse_json(line);
   std::vector<Index> numbers;
@@ -130,7 +130,8 @@ std::string folder_of_parts(const std::string& table) { return table + ".part"; 
 
 void check_same_sweep(std::string_view key, const std::string& file, const std::string& made,
                       const std::string& asked) {
-  // An identity that was kept as JSON has U+FFFD where a file name is not UTF-8.
+  // JSON has U+FFFD in place of bytes that are not UTF-8. `made` may come from JSON, so both identities are converted
+  // before they are compared.
   const auto as_kept = [](const std::string& identity) -> std::string { return parse_json(text_of(identity)); };
   const std::vector<std::string> differences = runfile::identity_differences(as_kept(made), as_kept(asked));
   if (differences.empty()) return;
@@ -173,8 +174,8 @@ void LaunchFile::write(const std::string& line) {
     bytes_ += Index(text.size());
     return check_is_there();
   }
-  (void)!ftruncate(descriptor_.id(), bytes_);  // may fail: readers ignore an incomplete line anyway
-  const std::string path = bytes_ > 0 ? path_ : std::exchange(path_, "");  // no head: the next line begins a new file
+  (void)!ftruncate(descriptor_.id(), bytes_);  // may fail, because readers ignore an incomplete line anyway
+  const std::string path = bytes_ > 0 ? path_ : std::exchange(path_, "");  // if empty, the next call makes a new file
   if (bytes_ == 0) unlink(path.c_str());
   fail(ErrorKind::failure, "{}: writing failed: {}; finished cases are kept, run again to continue", path,
        std::strerror(code));

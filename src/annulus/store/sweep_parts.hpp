@@ -4,10 +4,10 @@
 //   sweep.h5.part/3f0c5a7799e1d2b4.jsonl    Line 1 says which sweep it is. Each other line holds one finished case, or
 //                                           the numbers of cases that the launch begins to measure.
 //
-// A launch only appends to its own file, and removes no file, so no locks are needed. Each line is written in one call
-// and flushed to disk. If a killed process or a full disk leaves a line incomplete, readers ignore that line. A launch
-// makes the table from the files of all launches. If a file has grown while the launch made the table, the launch makes
-// the table again. So the last table contains all finished cases, in whatever order the launches end.
+// A launch only appends to its own file, and changes no other file, so no locks are needed. Each line is written in one
+// call and flushed to disk. If a killed process or a full disk leaves a line incomplete, readers ignore that line. A
+// launch makes the table from the files of all launches. If a file has grown while the launch made the table, the
+// launch makes the table again. So the last table contains all finished cases, in whatever order the launches end.
 #pragma once
 
 #include <optional>
@@ -49,12 +49,12 @@ class LaunchFile {
   void append(const CaseRecord& record);
   /// Notes that these cases have begun. Throws the same errors as append().
   void begin(const std::vector<Index>& numbers);
-  /// Throws Error(failure) if the file was removed, renamed or replaced: no launch would read its cases.
+  /// Throws Error(failure) if the file was removed, renamed or replaced, because no launch would then read its cases.
   void check_is_there() const;
 
  private:
   void make();
-  /// Makes the file first if there is none.
+  /// Writes a line. Before the first line, makes the file.
   void write(const std::string& line);
 
   std::string table_, identity_;

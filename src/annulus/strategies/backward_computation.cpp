@@ -51,7 +51,8 @@ void finish_key_rows(const Problem& problem, Index rows, const core::Buffer& sum
   finish(Gradient::dv, dv, problem.shape.dim_of_values());
 }
 
-/// finish_rows() for row 0, in place, through a buffer. Otherwise the kernel would overwrite sums that it still reads.
+/// Does what finish_rows() does, for row 0 in place. Goes through a buffer, because the kernel would otherwise
+/// overwrite sums that it still reads.
 void finish_first_row(const Problem& problem, Gradient which, Index heads, const core::Buffer& sums) {
   const core::Buffer row("gradient row", heads * problem.head_row_bytes());
   finish_rows(problem, which, heads, {0, 1}, sums, row, 0);
@@ -60,9 +61,9 @@ void finish_first_row(const Problem& problem, Gradient which, Index heads, const
   core::copy_to_device(sums.data(), bytes.data(), row.bytes());
 }
 
-/// Turns rows of sums into rows of a gradient in `result`, which may be the memory of the sums. If it is, and the types
-/// differ, a result has at most half the bytes of its sum. So the results of rows [0, 2 b) fit where the sums of rows
-/// [0, b) were. When rows [0, b) are done, rows [b, 2 b) can therefore be written in one call.
+/// Turns rows of sums into rows of a gradient in `result`, which may be the memory of the sums. If `result` is this
+/// memory and the types differ, a result has at most half the bytes of its sum. So the results of rows [0, 2 b) fit
+/// where the sums of rows [0, b) were. When rows [0, b) are done, rows [b, 2 b) can therefore be written in one call.
 void finish_one(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
                 const core::Buffer& result) {
   const bool moves = sums.data() == result.data() && problem.type != problem.sum_type();
@@ -306,7 +307,7 @@ Index backward_work(const Problem& problem, const RowCounts& held, Index extra, 
   const bool any = rows > 0 || held.keys > 0;
   const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && any;
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());  // finish_first_row()
-  // At the end results replace the sums in memory: first dq the sums of the queries, then dkv the sums of the keys.
+  // At the end results replace sums in memory: first dq the sums of the queries, then dkv the sums of the keys.
   const Index after_dq = results_replace_sums(problem) ? query_sums : dq;
   return backward_panels(problem, rows) + std::max({query_sums + key_sums + std::max({delta + extra, dq, one_row}),
                                                     after_dq + key_sums + dkv, delta + sink_sum_bytes(problem)});

@@ -6,8 +6,8 @@
 
 namespace annulus::strategies {
 
-/// Returns delta = dout . out - dlse, (B, rows, H) in the problem's precision, for `rows` rows. Throws if `tensors`
-/// lacks out, normalizers or dout.
+/// Returns delta = dout . out - dlse (without dlse: dout . out), (B, rows, H) in the problem's precision, for `rows`
+/// rows. Throws if `tensors` lacks out, normalizers or dout.
 core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors);
 
 /// Makes tensors.sink_sums, the gradients of the sink logits, from normalizers and delta of `rows` rows. Does nothing
@@ -16,18 +16,18 @@ void make_sink_sums(const Problem& problem, Index rows, Tensors& tensors);
 
 class BackwardComputation final : public SumComputation {
  public:
-  /// `own_rows`: this rank's numbers of rows. The computation reads q, dout, normalizers, delta (make_delta()) and, if
-  /// there is no dlse, out of the queries of each step, and frees tensors.delta at the end.
+  /// `own_rows`: this rank's numbers of rows. For the queries of each step the computation reads q, dout, normalizers,
+  /// delta (make_delta()) and, if there is no dlse, `out`. At the end it frees tensors.delta.
   BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                       const Progress& progress, Wanted wanted = Wanted::all);
 
-  /// Makes tensors.dq and tensors.dkv, or only the wanted one, from their sums. If the caller gave memory for results
-  /// (for dkv: tensors.dk and dv), they go there. Otherwise they overwrite their sums or, if the types forbid this, go
-  /// to new memory.
+  /// Makes tensors.dq and tensors.dkv, or only the wanted one, from their sums. Results go to the memory that the
+  /// caller gave for them (for dkv: tensors.dk and dv). If the caller gave none, results overwrite their sums or, if
+  /// the types or Dv forbid this, go to new memory.
   void finish(core::HopMetrics& metrics);
   /// Makes tensors.dq, if it is wanted. Returns the sums for the rank's own K/V rows, for finish_keys().
   core::Buffer finish_queries(core::HopMetrics& metrics);
-  /// Called instead of finish(): returns the sums for the queries, (B, rows, H, D), and for the own K/V rows.
+  /// take_sums(), called instead of finish(), returns the sums for queries (B, rows, H, D) and for the own K/V rows.
   struct Made {
     core::Buffer queries, keys;
   };
@@ -42,7 +42,7 @@ class BackwardComputation final : public SumComputation {
   core::Buffer dq_;
 };
 
-/// Makes Tensors::dkv of `rows` rows, in the storage type, from the sums of dK and dV, if possible in the sums' memory.
+/// Makes Tensors::dkv of `rows` rows from the sums of dK and dV: in the storage type, if possible in the sums' memory.
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
 /// Makes dQ (B, rows, H, D) in the storage type, in `callers` if this is borrowed memory of the right size. `sums` is

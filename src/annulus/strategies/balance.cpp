@@ -1,4 +1,4 @@
-// Chooses the partition that suits a problem. A run takes as long as its busiest rank.
+// Chooses a problem's partition by the work of the busiest rank, because this work decides how long a run takes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-constexpr double allowed_imbalance = 1.05;     // a kind that moves fewer rows may need this many times the least work
+constexpr double allowed_imbalance = 1.05;     // an earlier one of kinds_of() may have this many times the least work
 constexpr double triples_per_interval = 2000;  // one more interval costs as much time as this many kept triples
 constexpr double most_intervals = 1 << 24;     // `auto` considers no zigzag with more intervals in all
 constexpr Index blocks_per_rank = 8;           // for block_cyclic, if no block size is given
@@ -67,7 +67,8 @@ double busiest(const Problem& problem, const Partition& partition) {
   return most;
 }
 
-/// Returns the kinds of partition to compare. Kinds that usually move fewer rows come first (zigzag: twice as many).
+/// Returns the kinds of partition to compare. Kinds that usually move fewer rows come first; zigzag, the
+/// last, moves twice as many as contiguous.
 std::vector<PartitionKind> kinds_of(const Problem& problem, int ranks) {
   std::vector<PartitionKind> kinds{PartitionKind::contiguous, PartitionKind::documents, PartitionKind::zigzag};
   std::erase_if(kinds, [&](PartitionKind kind) { return !is_compared(problem, kind, ranks); });
@@ -94,7 +95,7 @@ Partition best_allowed_partition(std::string (*why_not)(const Problem&, int), Pr
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
     std::erase_if(kinds, [&](PartitionKind kind) { return !why_not(cut_as(problem, kind), ranks).empty(); });
-    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // why_not() refuses it, as it refuses all others
+    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // why_not() refuses contiguous as well
     problem.partition = best_of(kinds, problem, ranks);
   }
   return distributed_partition(problem, ranks);
@@ -164,7 +165,7 @@ PartitionKind kind_of(const Problem& problem, const Partition& partition) {
                                     [](const auto& a, const auto& b) { return a.intervals() == b.intervals(); });
     if (is_same) return kind;
   }
-  return PartitionKind::contiguous;  // for example if all rows are on one rank: there they are in order
+  return PartitionKind::contiguous;  // for example, all rows are on one rank, where they are in order
 }
 
 }  // namespace annulus::strategies

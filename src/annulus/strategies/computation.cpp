@@ -149,7 +149,7 @@ void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
   const Index held = block_.held;
   core::timed_compute(metrics, [&] {
-    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // last: only rows that have seen a key see the sink
+    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // last, because rows that see no key get no sink key
     if (block_.is_first()) {
       if (!problem_.is_in_place()) tensors_.out = made(tensors_.out, "out", s.batch * held * problem_.out_row_bytes());
       tensors_.lse = made(tensors_.lse, "lse", s.batch * held * problem_.lse_row_bytes());
@@ -231,7 +231,7 @@ QueryBlocks query_blocks(const Problem& problem, Index rows) {
 Index forward_memory(const Problem& problem, const RowCounts& held, const QueryBlocks& blocks, Index extra) {
   if (blocks.count() == 1) return local_memory(problem, held, extra);
   const Index rows = held.queries;
-  // Rows are cut only where the grid allows it: this moves each of a block's two ends by at most half the spacing.
+  // Rows are cut only where the grid allows it, which moves each of a block's two ends by at most half the spacing.
   const Index spacing = problem.granule > 1 && blocks.rows > 1 ? problem.grid().spacing() : 0;
   const Index largest = std::min(rows, core::ceil_div(rows, blocks.rows) + spacing);
   const core::Shape shape = with_entries(problem.shape, core::ceil_div(problem.shape.batch, blocks.entries));
@@ -244,7 +244,7 @@ Index forward_memory(const Problem& problem, const RowCounts& held, const QueryB
 
 Index local_memory(const Problem& problem, const RowCounts& held, Index extra) {
   const Index rows = held.queries;
-  // If sums are made in place, the accumulator of the softmaxes is `out`: state_bytes() counts it already.
+  // If sums are made in place, the memory of `out` is the accumulator of the softmaxes, which state_bytes() counts.
   const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.out_row_bytes() : 0;
   return input_bytes(problem, held) + state_bytes(problem, problem.shape.batch, rows) + kernel_memory(problem, rows) +
          std::max(

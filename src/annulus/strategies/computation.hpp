@@ -37,8 +37,8 @@ struct KeyBlock {
 KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows);
 
 /// Says into how many blocks a rank's work is divided: by batch entries, which have no keys in common, and also by rows
-/// if there are few entries. Worked example: 2 entries of 512 rows make 16 blocks: 8 blocks of 64 rows of entry 0, then
-/// 8 blocks of entry 1.
+/// if there are few entries. Worked example: {2, 8} divides 2 entries of 512 rows into 16 blocks: 8 blocks of 64 rows
+/// of entry 0, then 8 blocks of entry 1.
 struct QueryBlocks {
   Index entries = 1;
   Index rows = 1;
@@ -46,8 +46,8 @@ struct QueryBlocks {
   Index count() const { return entries * rows; }
 };
 
-/// One block of this division: rows of the batch entries `entries`, from row `first` on. The rank's tensors have `held`
-/// rows of each entry.
+/// One of the blocks that QueryBlocks counts: rows of the batch entries `entries`, from row `first` on. The rank's
+/// tensors have `held` rows of each entry.
 struct QueryRange {
   core::Interval entries;
   Index first = 0;
@@ -58,9 +58,9 @@ struct QueryRange {
 
 class Computation {
  public:
-  /// tensors.q has the queries, whose rows are `queries`. Starts their running softmaxes with the keys that torchscale
-  /// fills in. `expected`: number of kept triples that all calls of add() will have together, in all blocks of the
-  /// rank's work; only the reported progress depends on it.
+  /// tensors.q has the queries, whose rows are `queries`. Starts their running softmaxes with the keys that the
+  /// semantics torchscale fills in. `expected`: number of kept triples that all calls of add() will have together, in
+  /// all blocks of the rank's work; only the reported progress depends on it.
   Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Count expected,
               const Progress& progress);
   /// The same for one block of a rank's work; `queries` are the rows of the block.
@@ -74,7 +74,7 @@ class Computation {
   void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part, const std::string& where,
            core::HopMetrics& metrics, const std::function<void()>& poll = {});
   /// Makes tensors.out, lse and, if wanted, normalizers and entropy, and frees the running softmaxes. The first block
-  /// makes the buffers, each block fills in its rows. If sums have the type of out, they are made in tensors.out.
+  /// makes the buffers, each block fills in its rows. If Problem::is_in_place(), sums are made in tensors.out.
   void finish(core::HopMetrics& metrics);
 
   /// Called instead of finish(): returns the running softmaxes of all queries over this rank's own keys
@@ -123,22 +123,22 @@ Index key_parts_bytes(const Problem& problem, Index rows, bool backward);
 /// coordinates.
 Index kernel_memory(const Problem& problem, Index rows);
 
-/// Returns into how many blocks a rank's rows are divided if all keys are available at once. There are up to 24 blocks,
-/// so that the sums of one block take only a few percent of the tensors' bytes. Sums that are made in the results'
-/// memory (is_in_place()) take no bytes of their own. Then the work is divided only by batch entries, so that sums
-/// become results while they are still in a cache.
+/// Returns into how many blocks a rank's work is divided if all keys are available at once. There are up to 24 blocks,
+/// so that the sums of one block take only a few percent of the tensors' bytes. If sums are made in the results' memory
+/// (is_in_place()), they take no bytes of their own. The work is then divided only by batch entries, so that the sums
+/// of an entry become results while they are still in a cache.
 QueryBlocks query_blocks(const Problem& problem, Index rows);
 
 /// Peak bytes of a forward pass that divides its work into `blocks`, works on one block after another, and has `extra`
 /// bytes of K/V buffers.
 Index forward_memory(const Problem& problem, const RowCounts& rows, const QueryBlocks& blocks, Index extra);
 
-/// The same for one block: the rank makes out and lse of all its rows at the end, when the K/V buffers are freed.
+/// The same if the work is one block. Then the rank makes out and lse at the end, after the K/V buffers are freed.
 Index local_memory(const Problem& problem, const RowCounts& rows, Index extra);
 
 /// Returns the number of kept triples between queries and keys, batch entries included.
 core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys);
-/// The same between queries and all keys of the sequence, by a closed form. It does not matter which rank has the keys.
+/// The same between queries and all keys of the sequence, whichever ranks have them; by a closed form.
 core::Count kept_of(const Problem& problem, const pattern::StoredRows& queries);
 
 }  // namespace annulus::strategies

@@ -29,7 +29,7 @@ kernels::ReferencePattern reference_pattern(const Problem& problem) {
   reference.group_scale = problem.pattern.group_scale;
   reference.scale = problem.scale;
   pattern::Documents documents = problem.key_documents();
-  if (!problem.key_ranges.empty()) {  // the rows of all entries, end to end; other rows are gaps
+  if (!problem.key_ranges.empty()) {  // the keys of all entries, entry after entry; other rows are gaps
     const Index rows = problem.shape.sequence;
     std::vector<core::Interval> ranges;
     for (const core::Interval& one : problem.key_ranges)

@@ -28,7 +28,7 @@ class OwnKeyPlan final : public KeyPlan {
     return std::make_unique<OwnKeys>(context, *this);
   }
   QueryBlocks query_blocks(int rank) const override {
-    if (rounds_[0].problem().all_queries) return {};  // one block: all running softmaxes return in one exchange
+    if (rounds_[0].problem().all_queries) return {};  // one block, because one exchange returns all softmaxes
     return strategies::query_blocks(rounds_[0].problem(), rounds_[0].query_rows(rank).count());
   }
 
@@ -36,7 +36,7 @@ class OwnKeyPlan final : public KeyPlan {
   std::deque<KeyRound> rounds_;  // a deque, because a KeyRound cannot be moved
 };
 
-/// The sink of passes in which no rank works on another rank's keys.
+/// Takes the sums of passes in which no rank works on another rank's keys, so that no sums travel.
 class OwnSums final : public GradientSink {
  public:
   void begin(std::size_t, const GradientBlock& own) override { own_ = own; }

@@ -1,4 +1,4 @@
-// Makes the plans of passes in which a rank has all keys that it needs from the start.
+// Makes the plans of passes in which each rank works only on its own keys, so that no keys travel.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"

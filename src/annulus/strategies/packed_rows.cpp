@@ -21,7 +21,7 @@ Index packed_bytes(const Problem& problem, const pattern::PackedRows& packed) {
 
 std::vector<kernels::RowCopy> collect(const Problem& problem, const KeyBlock& source,
                                       const pattern::PackedRows& packed) {
-  // In a raw block the next row of a head is Hkv head rows further on, in a packed block it is the next head row.
+  // Counted in rows of one head, the next row of a head is Hkv rows further on in a raw block, 1 row in a packed block.
   const bool raw = !source.rows.is_packed();
   const Index apart = raw ? problem.shape.kv_heads : 1;
   std::vector<kernels::RowCopy> copies;

@@ -1,4 +1,4 @@
-// Says how to collect the rows that a plan lists (packed rows) from a block into a message.
+// Says how to collect packed rows, which are the rows that a plan lists, from a block into a message.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"

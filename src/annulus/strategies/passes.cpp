@@ -12,7 +12,7 @@
 namespace annulus::strategies {
 
 void check_ranks(const Schedule& forward, const Schedule* backward, const comm::Communicator& comm) {
-  if (forward.has_exchange()) return;  // plans of such a schedule (a ring, own keys) have no windows
+  if (forward.has_exchange()) return;  // plans of such a schedule (a ring, own keys) have no MPI windows
   const Index keys = forward.keys().window_bytes(comm.rank());
   const Index sums = backward != nullptr
                          ? backward->keys().window_bytes(comm.rank()) + backward->sums()->window_bytes(comm.rank())

@@ -14,8 +14,8 @@ namespace {
 
 using Found = std::optional<Objection>;
 
-/// 32 PiB, more than any machine has. Below this limit, sums of bytes over tensors, ranks and passes fit into 64 bits.
-/// (Kept triples are counted in 128 bits.)
+/// The most bytes that a tensor may have: 32 PiB, more than any machine has. Below this limit, sums of bytes over
+/// tensors, ranks and passes fit into 64 bits. (Kept triples are counted in 128 bits.)
 constexpr double most_bytes = 0x1p55;
 
 Found check_size(const Problem& problem) {
@@ -143,7 +143,7 @@ Found check_windows(const Problem& problem) {
   return {};
 }
 
-/// Refuses documents if torchscale itself writes some of their rows to wrong locations: there is no right answer then.
+/// Refuses documents of which torchscale itself writes rows to wrong locations, because there is then no right answer.
 Found check_displacement(const Problem& problem) {
   const auto found = pattern::find_displacement(problem.pattern, problem.documents);
   if (!found) return {};

@@ -33,7 +33,7 @@ std::optional<Objection> place_asked_queries(const QueryOffset& offset, Index co
 enum class Use { look_at, compute };
 
 /// Returns what is wrong with sink logits (H): NaN, or a logit that is too large for the precision. The reason begins
-/// with an index, "[3] is nan", to be printed right after a name. A logit may be -infinity: it has weight 0.
+/// with an index, "[3] is nan", to be printed right after a name. A logit may be -infinity, which means weight 0.
 std::optional<Objection> check_sink(core::Precision precision, std::span<const double> logits);
 
 /// Returns the first thing that is wrong with a problem whose extents, pairs and documents are valid numbers; empty if

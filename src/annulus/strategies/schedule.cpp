@@ -8,9 +8,9 @@
 namespace annulus::strategies {
 namespace {
 
-/// True if a forward pass may need its most memory while it fills a window through a buffer. Usually results need more
-/// memory than this buffer. They may need less if a rank has few queries, or if the buffer holds K and V of a batch
-/// entry together (Problem::kv_parts()).
+/// True if a forward pass may need its most memory while it fills an MPI window through a buffer. Usually results need
+/// more memory than this buffer. They may need less if a rank has few queries, or if the buffer holds K and V of a
+/// batch entry together (Problem::kv_parts()).
 bool opening_may_be_peak(const Problem& problem) { return bool(problem.queries) || problem.shape.has_value_dim(); }
 
 void add(const Transfers& transfers, Prediction& prediction) {
@@ -18,7 +18,8 @@ void add(const Transfers& transfers, Prediction& prediction) {
   for (const Transfer& one : transfers.received) prediction.bytes_received += one.bytes;
 }
 
-/// Adds the bytes that a rank receives from rank p to from[p]. In a collective every other rank sends all its rows.
+/// Adds the bytes that a rank receives from rank p to from[p]. In a collective (every_rank), every other rank sends all
+/// its rows.
 void add_received(const KeyRound& round, int rank, const Transfers& transfers, std::vector<Index>& from) {
   for (const Transfer& one : transfers.received) {
     if (one.rank != every_rank) {
@@ -38,7 +39,8 @@ Index during(const std::vector<Index>& bytes, std::size_t s) {
 }
 
 /// Returns a rank's group. If all rows are queries, the group is made from the ranks' numbers of rows alone. These
-/// numbers are enough to know what the rank holds and moves, and the rows themselves may have millions of intervals.
+/// numbers are enough to know what the rank holds and moves. The rows themselves may have millions of intervals, which
+/// would take long to unite.
 HeadGroup counted_group(const Problem& problem, const pattern::Partition& partition, int size, int rank) {
   if (problem.queries) return {problem, partition, size, rank};
   pattern::Partition counts;

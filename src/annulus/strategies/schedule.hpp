@@ -1,5 +1,5 @@
-// A schedule says what a pass does on every rank. It is made once. Then it predicts costs (predict()), is printed, and
-// is executed (forward_loop.hpp, backward_loop.hpp).
+// A schedule says what a pass does on every rank. One schedule serves to predict costs (predict()), to print what a
+// rank will do, and to run the pass (forward_loop.hpp, backward_loop.hpp).
 #pragma once
 
 #include <map>
@@ -17,10 +17,12 @@ struct Plans {
   std::unique_ptr<KeyPlan> keys;
   std::unique_ptr<SumPlan> sums;  ///< null: a forward pass
 };
-/// Makes the plans of rounds_of(problem) for a partition; the plans copy neither the rounds nor the partition.
+/// Makes the plans of rounds_of(problem) for a partition. The plans copy neither rounds nor partition, so both must
+/// outlive them.
 using MakePlans = std::function<Plans(const std::vector<Problem>& rounds, const pattern::Partition&)>;
 
-/// Says which exchange comes before the steps of a pass. A second exchange after the steps returns the results.
+/// Says which exchange comes before the steps of a pass, if any. If one comes, a second exchange after the steps
+/// returns the results.
 ///   group        number of ranks in a group; they exchange rows for heads (heads/head_groups.hpp). The plans are then
 ///                for ranks that have the same number in their groups. 0: no groups
 ///   all_queries  every rank gets all queries (queries/query_exchange.hpp). The plans are then for ranks that have all
@@ -61,16 +63,16 @@ class Schedule {
   /// number in their groups as `rank`.
   HeadGroup group_of(int rank) const { return {problem_, partition_, group_, rank}; }
   const Schedule& across(int rank) const;
-  /// Kept triples that a rank computes, batch entries included; with groups, the kept triples of its own rows.
+  /// Kept triples that a rank computes, batch entries included; with groups: those of its own queries and all heads.
   core::Count kept(int rank) const;
   /// Returns what the pass costs a rank. The memory of a backward pass includes dlse, even if there is none.
   Prediction predict(int rank) const;
-  /// An upper bound of the memory that predict() returns for any rank (with groups: for any rank of the fullest
-  /// groups), if no message is larger than `largest`. It takes as long as a few calls of predict(), for any number of
-  /// ranks.
+  /// most() returns an upper bound of the memory that predict() returns for any rank (with groups: for any rank of the
+  /// fullest groups), if no message is larger than `largest`. For any number of ranks, most() takes only as long as a
+  /// few calls of predict().
   struct Most {
     Index memory = 0;
-    Index window = 0;  ///< bytes of `memory` that are in windows
+    Index window = 0;  ///< bytes of `memory` that are in MPI windows
   };
   Most most(const LargestMessages& largest) const;
   /// Bytes that a rank receives in the pass, for each sender; they add up to predict(rank).bytes_received.
@@ -85,7 +87,7 @@ class Schedule {
   /// bytes of these inputs.
   Index work_bytes(const RowCounts& rows, const QueryBlocks& blocks, Index buffers) const;
   Index input_bytes(const RowCounts& rows) const;
-  /// The largest numbers of rows that any rank has.
+  /// The largest number of query rows, and the largest number of key rows, that any rank has.
   RowCounts most_counts() const { return {pattern::most_rows(query_rows()), pattern::most_rows(partition_)}; }
 
   const MakePlans make_;

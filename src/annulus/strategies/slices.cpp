@@ -7,8 +7,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// Returns the size of the largest slice if `all` is divided evenly into the fewest slices of at most `most`: 3 for 5
-/// heads, at most 4.
+/// Returns the size of the largest slice if `all` is divided evenly into the fewest slices of at most `most`. Worked
+/// example: 5 heads in slices of at most 4 make slices of 3 and 2 heads: 3.
 Index even(Index all, Index most) { return core::ceil_div(all, core::ceil_div(all, most)); }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace annulus::strategies {
 
 class StatisticsComputation final : public SumComputation {
  public:
-  /// For a rank with `own_rows` rows. Reads tensors.q and tensors.normalizers.
+  /// `own_rows`: this rank's numbers of rows. Reads tensors.q and tensors.normalizers.
   StatisticsComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                         const Progress& progress);
 
@@ -38,7 +38,7 @@ Index statistics_panels(const Problem& problem, Index rows);
 Index statistics_results(const Problem& problem, const RowCounts& rows);
 /// Bytes of what the pass reads: q, kv, and what forward() made.
 Index statistics_inputs(const Problem& problem, const RowCounts& rows);
-/// Peak bytes of a statistics pass without its inputs: sums, lists, the kernels' panels, `extra` bytes of buffers.
+/// Peak bytes of a statistics pass without its inputs: sums, lists, the kernels' panels and `extra` bytes of buffers.
 Index statistics_work(const Problem& problem, const RowCounts& rows, Index extra);
 
 }  // namespace annulus::strategies

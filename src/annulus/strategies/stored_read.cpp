@@ -60,7 +60,7 @@ StoredRead::~StoredRead() {
   for (const core::RowSource::Ticket ticket : pending_) {
     try {
       source_->wait(ticket);
-    } catch (...) {  // reported before, or another error is unwinding
+    } catch (...) {  // this error was reported before, or another one is unwinding
     }
   }
 }

@@ -1,5 +1,5 @@
-// Reads rows of a store into memory for kernels, and writes rows to a store. Lists the pieces to read or write, and
-// stages them in host memory if kernels run on a device.
+// Reads rows of a store into memory for kernels, and writes rows to a store: lists the pieces to read or write and, if
+// kernels run on a device, moves them through host memory.
 #pragma once
 
 #include "annulus/core/buffer.hpp"
@@ -10,7 +10,8 @@ namespace annulus::strategies {
 
 using core::Index;
 
-/// One tensor and batch entry in a store. In memory a row has `heads` heads, which are `head_bytes` bytes apart.
+/// Rows of one tensor and one batch entry in a store. In memory a row has `heads` heads, which are `head_bytes` bytes
+/// apart.
 struct StoredRowsOf {
   core::StoredTensor tensor = core::StoredTensor::q;
   Index entry = 0;
@@ -20,7 +21,7 @@ struct StoredRowsOf {
   Index row_bytes() const { return heads * head_bytes; }
 };
 
-/// Returns pieces that read all heads of these rows into `memory`, one row after another. Single rows at equal
+/// Returns pieces that read all heads of `rows` into `memory`, one row after another. Single rows at equal
 /// distances make one piece. Worked example: the rows {[0, 8), [12, 13), [16, 17), [20, 21)} are the pieces 0 1 ... 7
 /// and 12 16 20.
 std::vector<core::RowPiece> row_pieces(const StoredRowsOf& from, const pattern::StoredRows& rows, void* memory);
@@ -53,7 +54,7 @@ class StoredRead {
   std::vector<core::RowSource::Ticket> pending_;
 };
 
-/// Writes `rows` to a store. In the buffer `from` they begin at byte `first`.
+/// Writes `rows` to a store. In the buffer `from` these rows begin at byte `first`.
 void write_rows(core::RowSink& sink, const StoredRowsOf& to, const pattern::StoredRows& rows, const core::Buffer& from,
                 Index first = 0);
 

@@ -1,4 +1,4 @@
-// Rows, heads and number types that a problem's tensors have in a store (core/row_store.hpp) and in memory.
+// Returns how many rows, heads and numbers each stored tensor (core/row_store.hpp) of a problem has, and their type.
 #pragma once
 
 #include "annulus/core/row_store.hpp"

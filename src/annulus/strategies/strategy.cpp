@@ -12,7 +12,8 @@ CommunicationShape Strategy::communication(const Problem& problem, int ranks) co
 std::unique_ptr<const Schedule> Strategy::schedule(const MakePlans& make, const Problem& problem,
                                                    const pattern::Partition& partition) const {
   const int size = entry_.group_size == nullptr ? 0 : entry_.group_size(problem, int(partition.size()));
-  // A group of one rank already has all heads of its rows, so nothing is exchanged: the plans are made for all ranks.
+  // A group of one rank has all heads of its rows from the start, so it exchanges nothing. The plans are then made as
+  // if there were no groups.
   const int group = size == 1 ? 0 : size;
   return std::make_unique<const Schedule>(make, problem, partition, RowExchange{group, entry_.all_queries});
 }
@@ -38,7 +39,7 @@ std::unique_ptr<const Schedule> Strategy::statistics_schedule(const Problem& pro
 
 void Strategy::check_ranks(const Problem& problem, const pattern::Partition& partition,
                            const comm::Communicator& comm) const {
-  if (entry_.communication.pattern != CommunicationPattern::window) return;  // other strategies have no windows
+  if (entry_.communication.pattern != CommunicationPattern::window) return;  // other strategies have no MPI windows
   const auto forward = forward_schedule(problem, partition);
   const auto backward = problem.gradients ? backward_schedule(problem, partition) : nullptr;
   const auto statistics = problem.statistics.need_pass() ? statistics_schedule(problem, partition) : nullptr;

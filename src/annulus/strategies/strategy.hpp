@@ -1,5 +1,5 @@
 // A strategy is a way to distribute attention. It says which rank has which rows, how each rank gets its keys, and
-// where sums of gradients go. Each strategy has one file in named/ and one entry in the registry.
+// where sums of gradients go. Each strategy has one file in named/ and is listed once in the registry.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace annulus::strategies {
 
-/// What moves between ranks. The cost model has closed forms for all patterns but the last.
+/// Says what moves between ranks. The cost model has closed forms for the costs of all patterns but the last.
 ///   none           nothing moves
 ///   gather         all of K and V go to every rank
 ///   ring           K and V go from neighbour to neighbour
@@ -19,8 +19,8 @@ namespace annulus::strategies {
 ///   direct         the rows that a rank needs go straight from their owner to this rank
 ///   window         each rank reads the rows that it needs out of their owner's memory (MPI RMA)
 ///   heads          ranks exchange rows for heads, in an all-to-all (heads/head_exchange.hpp)
-///   heads_in_ring  ranks do so inside groups of `group` ranks; K and V go round a ring of the groups
-///   queries        all queries go to every rank, partial results go to the queries' owners; both in collectives
+///   heads_in_ring  as `heads`, but inside groups of `group` ranks; K and V go round a ring of the groups
+///   queries        all queries go to every rank, then partial results go to the queries' owners; both in collectives
 ///   store          nothing moves; ranks read rows from a store, block after block (costs: planner/stream_cut.hpp)
 enum class CommunicationPattern { none, gather, ring, both_ways, direct, window, heads, heads_in_ring, queries, store };
 
@@ -30,7 +30,7 @@ struct CommunicationShape {
   int group = 1;           ///< number of ranks in a group
 };
 
-/// Returns the number of ranks in each group; it divides the number of ranks. Ranks of a group exchange rows for heads.
+/// Returns how many ranks each group has, a divisor of `ranks`. Ranks of a group exchange rows for heads.
 using GroupSize = int (*)(const Problem&, int ranks);
 
 /// A strategy as its file in named/ describes it.
@@ -45,11 +45,11 @@ struct StrategyEntry {
   MakePlans backward;
   /// The backward pass of a reproducible problem; nullptr: the same as `backward`.
   MakePlans backward_in_order = nullptr;
-  /// Returns why a reproducible problem (rounds_of()) may get other bits on another number of ranks; otherwise empty.
+  /// Returns why a reproducible problem (rounds_of()) may get other bits on another number of ranks; empty if not.
   std::function<std::string(const Problem&, int ranks)> why_not_reproducible;
-  /// The same for gradients and Statistics::received. If each rank makes sums for a key row and the row's owner adds
-  /// them, bits depend on the number of ranks. They do not depend on this number if one sum goes from rank to rank
-  /// (gradients/ordered_sums.hpp).
+  /// The same for gradients and Statistics::received. If each rank makes a sum for a key row and the row's owner adds
+  /// these sums, bits depend on the number of ranks. They do not depend on this number if one sum goes from rank to
+  /// rank and each rank adds its terms (gradients/ordered_sums.hpp).
   std::function<std::string(const Problem&, int ranks)> why_no_reproducible_gradients;
   /// Returns the size of the groups in which ranks exchange rows for heads. The plans then say what moves between
   /// ranks of different groups. nullptr: no groups.
@@ -60,7 +60,7 @@ struct StrategyEntry {
   std::string (*why_unavailable)() = [] { return std::string(); };
 };
 
-/// An entry of the registry, with functions that all strategies share.
+/// A strategy of the registry: its StrategyEntry, and functions that all strategies share.
 class Strategy {
  public:
   explicit Strategy(StrategyEntry entry) : entry_(std::move(entry)) {}
@@ -80,7 +80,7 @@ class Strategy {
   /// True for `stream`: each element of the partition is then a block of rows, which BlockPasses computes on its own.
   bool reads_store() const { return entry_.communication.pattern == CommunicationPattern::store; }
 
-  /// Return the schedule of a pass, which says what each rank does. Make it once and use it for all ranks.
+  /// Return the schedule of a pass, which says what each rank does. Call this once and use the schedule for all ranks.
   std::unique_ptr<const Schedule> forward_schedule(const Problem& problem, const pattern::Partition& partition) const;
   std::unique_ptr<const Schedule> backward_schedule(const Problem& problem, const pattern::Partition& partition) const;
   /// Returns the schedule of the statistics pass (Statistics::need_pass()). Rows and sums move as in the backward
@@ -88,7 +88,7 @@ class Strategy {
   std::unique_ptr<const Schedule> statistics_schedule(const Problem& problem,
                                                       const pattern::Partition& partition) const;
 
-  // Each of these makes a schedule and uses it once: to predict what a pass costs, or to run the pass.
+  // Each of these functions makes a schedule and uses it once, to predict what a pass costs a rank or to run the pass.
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const {
     return forward_schedule(problem, partition)->predict(rank);
   }
@@ -116,7 +116,7 @@ class Strategy {
 /// Every strategy, in the order of `annulus list`.
 const std::vector<std::unique_ptr<Strategy>>& registry();
 
-/// The strategies that spread a problem over the ranks of a communicator and that this MPI library can run.
+/// The strategies that this MPI library can run and that use the ranks of a communicator (so not `stream`).
 std::vector<const Strategy*> available();
 
 /// Names of the available() strategies whose out and lse (with `gradients`: also the gradients) are reproducible with
@@ -135,7 +135,8 @@ std::string why_no_fixed_order(const Problem& problem, const std::string& why_no
 /// on every number of ranks; empty if it can, or if the problem need not be reproducible.
 std::string why_not_reproducible(const Strategy& strategy, const Problem& problem, int ranks);
 
-/// Returns the strategy of this name; nullptr when there is none. "auto" is not a strategy: see planner/choose.hpp.
+/// Returns the strategy of this name; nullptr if no strategy has this name. "auto" is not a strategy, but chooses one
+/// (planner/choose.hpp).
 const Strategy* find(std::string_view name);
 
 }  // namespace annulus::strategies

@@ -1,5 +1,6 @@
-// When the LSE is known, a rank makes sums for its own key rows, and for key rows of other ranks as they arrive. The
-// backward pass makes sums of gradients; the statistics pass sums up what keys receive. All strategies use this code.
+// After the forward pass, which makes the LSE, a rank makes sums for its own key rows, and for key rows of other ranks
+// as they arrive. The backward pass makes sums of gradients; the statistics pass sums up what keys receive. All
+// strategies use this code.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -40,8 +41,8 @@ enum class Wanted { all, of_queries, of_keys };
 
 class SumComputation {
  public:
-  /// For a rank with `own_rows` rows. `expected`: number of kept triples that all calls of add() will have together;
-  /// only the reported progress depends on it. `own`: whether to make sums for the own keys.
+  /// `own_rows`: this rank's numbers of rows. `expected`: number of kept triples that all calls of add() will have
+  /// together; only the reported progress depends on it. `own`: whether to make sums for the own keys.
   SumComputation(const Problem& problem, const RowCounts& own_rows, const Tensors& tensors, core::Count expected,
                  const Progress& progress, bool own = true);
   virtual ~SumComputation() = default;

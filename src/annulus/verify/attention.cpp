@@ -32,8 +32,8 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A key with P below this number may be missing from a list that has empty entries, because the run may have rounded P
-/// to 0, either in the type of the computation or in the type in which the result is stored.
+/// A key whose weight P is below this number may be missing from a list of top keys that is not full, because the run
+/// may have rounded P to 0, either in the type of the computation or in the type in which the result is stored.
 double negligible(const VerifyInput& input) {
   const bool narrow = input.precision != core::Precision::float64 || core::lse_type(input.type) == core::DType::float32;
   return 100 * (narrow ? double(FLT_MIN) : DBL_MIN);

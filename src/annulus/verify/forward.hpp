@@ -26,8 +26,8 @@ struct QueryRow {
 std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
                                      const ShareShown& shown = {});
 
-/// Reads k and v chunk by chunk, and calls visit(i, p, k, v) once for every rows[i] and every key p that it sees. k
-/// (D) and v (Dv) are the vectors of the key/value head that belongs to the row's head. Local.
+/// Reads k and v chunk by chunk, and calls visit(i, p, k, v) once for every rows[i] and every key p that this row sees.
+/// k (D) and v (Dv) are the vectors of the key/value head that belongs to the row's head. Local.
 void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
@@ -43,8 +43,8 @@ Probability probability(const VerifyInput& input, Index h, Index query, Index p,
                         std::span<const double> k, double lse);
 
 /// Estimates from a query's LSE how large the scores of its keys are: the LSE is at most about ln S above the largest
-/// score. The result is this size times the weight that all these keys have together. The rest of the weight is the
-/// sink's, which adds nothing to `out` because its value is 0.
+/// score. The result is this size times the weight that all these keys have together. The rest of the weight belongs to
+/// the sink. The sink adds nothing to `out`, because the sink's value is 0.
 double score_size(const VerifyInput& input, Index h, double lse);
 
 /// The errors of a result's datasets, by the datasets' names.

@@ -72,7 +72,7 @@ WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
   if (!input.has_query_rows) return {{input.viewers_of(p).begin, input.viewers_of(p).end, 1}};
   WantedRows runs = kernels::key_runs(kernels::mirrored(input.pattern), input.shape.sequence, input.shape.heads, h, p);
   for (kernels::RowRun& run : runs) {
-    if (input.pattern.causal) run.first = p;  // the run contains p
+    if (input.pattern.causal) run.first = p;  // p is a row of the run; no earlier row sees p
     run.first -= input.first_query;           // negative if the run begins before the first query
     run.end = std::min(run.end - input.first_query, input.queries);
   }
@@ -236,7 +236,7 @@ Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, cons
                         const comm::Communicator& comm) {
   const Shape& s = input.shape;
   const auto heads = std::size_t(s.heads);
-  Numbers sums(2 * heads);  // sums, and sums of the squares of the terms
+  Numbers sums(2 * heads);  // [h]: sum of head h; [heads + h]: sum of the squares of its terms
   Deviation dsink;
   comm::agree(comm, [&] {
     const Interval mine = core::even_part(input.queries, comm.size(), comm.rank());

@@ -41,7 +41,7 @@ AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile
   if (file_->is_end_to_end) entry_rows = entry_queries = file->shape().sequence;
   pattern.sink = file->sink();
   if (problem.key_ranges.empty()) return;
-  file_->is_end_to_end = true;  // only in this copy of the description: a run reads such a file entry by entry
+  file_->is_end_to_end = true;  // only in this copy, because a run reads such a file entry by entry
   entry_rows = shape.sequence;
   entry_queries = queries;
   has_query_rows = false;
@@ -67,7 +67,7 @@ ResultRows rows_in(const store::InspectedFile& file, Index sequence) {
   return [&file, sequence](const std::string& dataset, Interval rows) {
     Numbers numbers = read_as_double(file, dataset, rows);
     if (dataset != core::name_of(core::StoredTensor::top_rows) || !file.is_end_to_end) return numbers;
-    const store::DatasetInfo& info = file.at(dataset);  // top_rows count rows of k from the start of their entry
+    const store::DatasetInfo& info = file.at(dataset);  // top_rows count rows of k from the start of a batch entry
     const Index queries = info.extents[core::sequence_axis(info.order)];
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const Index row = rows.begin + Index(i) / (Index(numbers.size()) / rows.size());

@@ -22,7 +22,8 @@ using core::Interval;
 
 /// A loop over a whole tensor reads at most this many bytes of rows at once, counted as doubles; see read_steps().
 inline constexpr Index verify_chunk_bytes = Index(16) << 20;
-/// Gaps of fewer bytes in a file are read, not skipped: another read opens the file, as slow as reading 1 MiB.
+/// Gaps of fewer bytes in a file are read, not skipped, because another read opens the file again, which takes as long
+/// as reading 1 MiB.
 inline constexpr Index verify_gap_bytes = Index(1) << 20;
 
 using Numbers = std::vector<double>;
@@ -71,7 +72,8 @@ class VerifyInput {
   /// kv_heads heads. Zeros if there is no dout or dlse. Local.
   virtual Numbers rows(core::StoredTensor tensor, Interval rows) const = 0;
 
-  /// The index in the file of number d of entry b, row x, head h: "[1, 5, 0, 3]". `of_key`: x is a row of k, not of q.
+  /// The index in the file of number d of batch entry b, row x, head h: "[1, 5, 0, 3]". `of_key`: x is a row of k, not
+  /// of q.
   std::string index_text(Index b, Index x, Index h, std::optional<Index> d = {}, bool of_key = false) const;
 
   /// Returns the row of the sequence that is query number `query`. A query without a row number sees every key of its
@@ -98,7 +100,7 @@ class VerifyInput {
   core::DType type;
   core::Precision precision;
   core::AxisOrder order;              ///< order of axes in the files of input and result
-  kernels::ReferencePattern pattern;  ///< for the functions of kernels/reference.hpp, which only checks use
+  kernels::ReferencePattern pattern;  ///< for the functions of kernels/reference.hpp
 };
 
 /// Reads the tensors of attention from a file, or makes them from a seed.
@@ -122,7 +124,8 @@ using ResultRows = std::function<Numbers(const std::string& dataset, Interval ro
 /// Returns a function that reads such rows from `file`. `sequence`: S, used if entries lie end to end.
 ResultRows rows_in(const store::InspectedFile& file, Index sequence);
 
-/// Reads a tensor row by row, and keeps the last row: callers ask for all heads and entries of a row one after another.
+/// Reads a tensor row by row, and keeps the last row, because callers ask for all heads and batch entries of a row one
+/// after another.
 class RowReader {
  public:
   /// `read` returns (B, 1, heads, ...) for a row.
@@ -179,8 +182,8 @@ struct SampledRows {
 /// from a fixed seed. If every row is a query, both lists are equal.
 SampledRows sample_rows(const VerifyInput& input, Index count);
 
-/// One rank's share of the rows. Ranks get small groups of rows in turn, because later rows see more keys if attention
-/// is causal: contiguous shares would be unequal work.
+/// One rank's share of the rows. Ranks get small groups of rows in turn, because contiguous shares would be unequal
+/// work if attention is causal: later rows see more keys.
 std::vector<Index> own_share(const std::vector<Index>& rows, int rank, int ranks);
 
 }  // namespace annulus::verify

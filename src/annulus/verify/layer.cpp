@@ -29,7 +29,7 @@ bool can_recompute_all(const LayerInput& input, int ranks) {
   return triples <= most;
 }
 
-/// The dataset with the gradient of a weight.
+/// Returns the name of the dataset with the gradient of a weight.
 std::string dataset_of(Weight weight) { return "d" + std::string(layer::name_of(weight)); }
 
 /// One rank's part of the check: recomputes its rows and compares them with the result.

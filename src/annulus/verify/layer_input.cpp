@@ -14,7 +14,7 @@ using layer::Weight;
 constexpr Index block_rows = 64;                 // rows of k or v in one cached block
 constexpr Index largest_cache = Index(1) << 30;  // bytes of all cached blocks on a rank
 
-/// Returns c = a w + bias, with a (rows, inner), w (inner, columns), bias (columns) or empty.
+/// Returns c = a w + bias. Shapes: `a` (rows, inner), w (inner, columns), bias (columns) or empty.
 Numbers product(const Numbers& a, const Numbers& w, Index inner, const Numbers& bias) {
   const std::size_t in = std::size_t(inner), columns = w.size() / in, rows = a.size() / in;
   Numbers c(rows * columns);
@@ -30,7 +30,7 @@ Numbers product(const Numbers& a, const Numbers& w, Index inner, const Numbers& 
   return c;
 }
 
-/// Adds a w^T to c, with a (rows, columns), w (inner, columns), c (rows, inner).
+/// Adds the product a w^T to c. Shapes: `a` (rows, columns), w (inner, columns), c (rows, inner).
 void add_transposed(std::span<const double> a, const Numbers& w, Index columns, Numbers& c) {
   const std::size_t n = std::size_t(columns), inner = w.size() / n;
   for (std::size_t i = 0; i < a.size() / n; ++i) {
@@ -102,7 +102,7 @@ void LayerInput::rotate(std::span<double> heads, Index position, double sign) co
   }
 }
 
-/// Returns rope(x w + bias) for rows of x, (B, rows, heads, D); for v without the rope.
+/// Returns rope(x w + bias) for rows of x, (B, rows, heads, D). For v, which has no rope, returns x w + bias.
 Numbers LayerInput::project(Weight w, Interval rows) const {
   Numbers all = product(x(rows), weight(w), width(), weight(layer::bias_of(w)));
   if (w == Weight::wv) return all;

@@ -42,7 +42,8 @@ class LayerInput : public VerifyInput {
   runfile::LayerSettings settings_;
   layer::LayerProblem problem_;
   std::array<Numbers, 8> weights_;
-  // A cache of blocks of rows of k and v, because many queries need them. Its key: weight (wk or wv), block number.
+  // A cache of blocks of rows of k and v, because many queries need them. The cache's key is the weight (wk or wv) and
+  // the number of the block.
   mutable std::map<std::pair<layer::Weight, Index>, Numbers> blocks_;
   mutable Index cached_bytes_ = 0;
 };

@@ -47,10 +47,11 @@ std::vector<Interval> existing_rows(const kernels::ReferencePattern& pattern, In
   return there;
 }
 
-/// Chooses `count` rows of `range`. `have_numbers`: these are rows of the sequence, so rows in gaps do not exist.
+/// Chooses `count` rows of `range`. `have_numbers`: true if these are rows of the sequence, so that rows in gaps do not
+/// exist.
 std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index count, bool have_numbers = true) {
   count = std::min(count, range.size());
-  if (count == range.size()) {  // takes all rows: random draws would take long, and leave out rows that do not exist
+  if (count == range.size()) {  // takes all rows, because random draws would be slow, and omit rows that do not exist
     std::vector<Index> all(std::size_t(count), 0);
     std::iota(all.begin(), all.end(), range.begin);
     return all;
@@ -71,7 +72,7 @@ std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index 
     rows.insert(borders[std::size_t(taken == 1 ? 0 : i * (Index(borders.size()) - 1) / (taken - 1))]);
   }
   for (Index i = 0; Index(rows.size()) < count; ++i) {
-    // After many draws: if the drawn row is chosen already, takes the next row that is not chosen.
+    // After many draws, if the drawn row is chosen already, takes the next row that is not chosen.
     const std::uint64_t bits = core::random_bits(1, core::TensorId::q, i);
     Index row = existing > 0 ? core::row_at(there, Index(bits % std::uint64_t(existing)))
                              : range.begin + Index(bits % std::uint64_t(range.size()));

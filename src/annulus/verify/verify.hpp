@@ -43,7 +43,7 @@ struct Sample {
 
 /// For sampled query rows, checks out and lse, entropy and top rows if the result has them, and with gradients dq. For
 /// sampled keys, checks the sums over queries that the result has (dk, dv, received); without Sample::file only if
-/// can_recompute_viewers(). With gradients, a file and sinks, also checks dsink. Collective.
+/// can_recompute_viewers(). With gradients, a file and sink logits, also checks dsink. Collective.
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm);
 
 /// With gradients and a file, and if everything can be recomputed in some seconds, checks every number of y, dx and

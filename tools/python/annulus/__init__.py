@@ -1,16 +1,16 @@
-"""Results, inputs and pictures of annulus, for notebooks and scripts.
+"""Opens results, makes inputs, draws pictures and computes attention, in notebooks and scripts.
 
     import annulus
     result = annulus.open_result("result.h5")                  # an xarray Dataset; its numbers are read when used
     annulus.convert("tensors.npz", "tokens.h5", axes="bhsd")   # also from and to .npy, safetensors, .pt, Zarr
-    with annulus.capture(model, "tokens.h5", layer=4):         # Q, K, V of a PyTorch model's attention
+    with annulus.capture(model, "tokens.h5", layer=4):         # writes Q, K, V of layer 4 of a PyTorch model
         model(batch)
     annulus.plots.strategies(annulus.cases(["sweep.h5"]))      # matplotlib figures
     annulus.plots.slide(result, coords)                        # a map: the attention that each tile receives
     annulus.token_page("result.h5", tokens, "text.html")       # a text, shaded by the attention that tokens receive
     annulus.report("result.h5", "result.html")                 # one HTML page about a result, with pictures
 
-Attention of arrays in memory (annulus.torch: with gradients):
+annulus.attention() takes arrays in memory. (annulus.torch.dilated_attention() also has gradients.)
 
     out, lse = annulus.attention(q, k, v, segments=[2048, "all"], dilations=[1, 16], causal=True)
     out, lse = annulus.attention(q, k, v, segments=[annulus.window(4096)], dilations=[1], causal=True)
@@ -24,7 +24,7 @@ import importlib
 __version__ = "0.1.0"
 
 # The module of each name is imported when the name is first used, because importing numpy takes longer than many
-# commands run.
+# commands of annulus-tools run.
 _MODULES = {
     "AnnulusError": "errors",
     "Pattern": "pattern",

@@ -6,13 +6,13 @@ import sys
 from annulus.commands import parser
 from annulus.errors import AnnulusError
 
-OF_THE_PROGRAM = ("run", "verify", "plan", "bench", "generate", "train", "info", "list")  # not verbs of annulus-tools
+OF_THE_PROGRAM = ("run", "verify", "plan", "bench", "generate", "train", "info", "list")  # verbs of the program only
 
 
 def main(arguments=None):
-    """Returns the exit status: 0 done, 1 failed while working (no space), 2 wrong arguments or files, 130 Ctrl-C."""
-    for number in (signal.SIGTERM, signal.SIGHUP):  # SystemExit is raised, so that half-written files are removed
-        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
+    """Returns the exit status: 0 done, 1 failed while working (full disk), 2 wrong arguments or files, 130 Ctrl-C."""
+    for number in (signal.SIGTERM, signal.SIGHUP):  # raise SystemExit, so that half-written files are removed
+        if signal.getsignal(number) != signal.SIG_IGN:  # under nohup SIGHUP stays ignored
             signal.signal(number, lambda number, _: sys.exit(128 + number))
     for stream in (sys.stdout, sys.stderr):  # file names may have characters that the terminal's encoding lacks
         if hasattr(stream, "reconfigure"):

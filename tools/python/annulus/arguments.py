@@ -6,9 +6,9 @@
     look("a.h5", rows=2.5)   AnnulusError: rows is 2.5, expected a whole number, 1 or more
     look("a.h5", row=2)      AnnulusError: look: got an unexpected keyword argument 'row', expected path, rows, causal
 
-A kind is a function (value, name). It returns the value in the type that the checked function needs (a
-numpy.int64 as an int), or raises AnnulusError. Every parameter must have a kind; `anything` is the kind of a parameter
-that the checked function checks itself.
+A kind is a function of a value and the argument's name. It returns the value in the type that the checked function
+needs (a numpy.int64 as an int), or raises AnnulusError. Every parameter must have a kind; `anything` is the kind of a
+parameter that the checked function checks itself.
 """
 import contextlib
 import functools
@@ -24,7 +24,7 @@ import numpy as np
 from annulus.errors import AnnulusError, one_line
 
 MOST = 2**63 - 1
-LIST_MOST = 2**31  # most entries of a list: without a limit, a tuple of range(10**12) would take hours to make
+LIST_MOST = 2**31  # the largest length of a list; without a limit, making a tuple of range(10**12) would take hours
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
@@ -32,9 +32,10 @@ _short.maxstring = _short.maxother = 60
 
 def checked(called=None, /, around_checks=None, more=(), unlisted=(), **kinds):
     """A decorator that checks the arguments of a function with these kinds. It does not check defaults. `called` is
-    the name of the function in messages, if users know it by another name than its own. The checks are made inside
-    around_checks(arguments), a context manager, if it is given; arguments is {name: value} of what the caller gave. If
-    the function has **words, their names must be in `more`, or in `unlisted`, which the function itself refuses."""
+    the name of the function in messages, if users know it by another name than its own. If around_checks is given, the
+    checks are made inside around_checks({name: value} of what the caller gave), a context manager. If the function has
+    **words, their names must be in `more` or `unlisted`. The function itself refuses the names in `unlisted`, and
+    messages do not offer them."""
     def around(function):
         signature = inspect.signature(function)
         names = [name for name, one in signature.parameters.items()
@@ -65,7 +66,7 @@ def checked(called=None, /, around_checks=None, more=(), unlisted=(), **kinds):
 
 
 def shown(value):
-    """A value as messages show it: for an array its type and shape, for a long value its beginning."""
+    """A value as messages show it: for an array its type and shape, for a long value a shortened text."""
     try:
         if shape := getattr(value, "shape", ()):
             return f"a {type(value).__name__} {tuple(shape)}"
@@ -79,14 +80,15 @@ def wrong(value, name, expected):
 
 
 def refuse_masked(value, name):
-    """Raises if an array has masked entries, because they would be used as numbers."""
+    """Raises AnnulusError if an array has masked entries, because the hidden numbers would be used like the others."""
     if isinstance(value, np.ma.MaskedArray) and (count := np.ma.count_masked(value)):
         raise AnnulusError(f"{name} has {count} masked entries of {value.size}, expected an array without a mask "
                            "(.filled(...) makes one)")
 
 
 def refuse_gradients(value, name, expected):
-    """Raises, except under torch.no_grad(), for a tensor of PyTorch that requires gradients: they would be lost."""
+    """Raises AnnulusError for a tensor of PyTorch that requires gradients, because the gradients would be lost. Under
+    torch.no_grad() such tensors are allowed."""
     if getattr(value, "requires_grad", False) is True and sys.modules["torch"].is_grad_enabled():
         raise AnnulusError(f"{name} requires gradients, which it does not have here; expected {expected}")
 
@@ -98,19 +100,20 @@ def _symbols():
 
 
 def _plain(value, name):
-    """The number in an array without axes; any other value unchanged."""
+    """Returns the number in an array without axes; any other value unchanged."""
     refuse_masked(value, name)
     refuse_gradients(value, name, "a number, or .item()")
-    if isinstance(value, symbols := _symbols()):  # then torch.compile compiles the function again for each number
+    if isinstance(value, symbols := _symbols()):  # torch.compile then compiles anew for each number
         return (int, float, bool)[symbols.index(type(value))](value)
     try:
         return value.item() if value.shape == () else value
-    except Exception:  # not an array, a tensor of device `meta`, or a value that JAX traces
+    except Exception:  # no array, or one that has no numbers (device `meta`, traced by JAX)
         return value
 
 
 def as_array(value):
-    """np.asarray(value); a tensor of floats as float64, because NumPy reads no bfloat16, and no negated memory."""
+    """np.asarray(value). A tensor of floats becomes float64, because NumPy has no bfloat16, and reads no memory in
+    which PyTorch keeps numbers with the other sign."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.detach().cpu().double().resolve_neg().numpy()
@@ -197,13 +200,13 @@ def optional(kind):
 
 
 def either(first, is_first, second):
-    """The first kind if is_first(value) is true, otherwise the second."""
+    """A kind: `first` if is_first(value) is true, otherwise `second`."""
     return lambda value, name: (first if is_first(value) else second)(value, name)
 
 
 def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST), ordered=True):
-    """A tuple, made from a list, a tuple, an array of one axis or an iterator; if `ordered` is false, also from a set.
-    A value for which `alone` is true counts as a list with this one entry."""
+    """A kind: a tuple, made from a list, a tuple, an array of one axis or an iterator; if `ordered` is false, also from
+    a set. A value for which alone(value) is true counts as a list with this one entry."""
     def make(value, name):
         if alone(value):
             return (kind(value, name),)
@@ -221,7 +224,7 @@ def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST), 
         try:
             made = tuple([kind(entry, name) for entry in entries])
         except AnnulusError:
-            made = tuple(kind(entry, f"{name}[{i}]") for i, entry in enumerate(entries))  # the message says which entry
+            made = tuple(kind(entry, f"{name}[{i}]") for i, entry in enumerate(entries))  # to name the wrong entry
         if len(made) not in lengths:
             raise wrong(value, name, expected)
         return made
@@ -259,7 +262,7 @@ def array(expected="an array of numbers", kinds="fiu"):
         refuse_gradients(value, name, "numbers, or .detach()")
         try:
             made = as_array(value)
-        except Exception:  # ragged lists; tensors whose numbers are not in memory
+        except Exception:  # lists of unequal lengths; tensors whose numbers are not in memory
             made = None
         if made is None or made.dtype.kind not in kinds:
             raise wrong(value, name, expected)

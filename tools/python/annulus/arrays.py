@@ -1,4 +1,4 @@
-"""Arrays of NumPy, PyTorch and JAX as NumPy arrays over the same memory; and results as arrays of the caller's kind."""
+"""Turns arrays of NumPy, PyTorch and JAX into NumPy arrays over the same memory, and makes results of the same kind."""
 import sys
 from typing import Any, Callable, NamedTuple
 
@@ -62,7 +62,7 @@ def _of_numpy(array, name):
 
 
 def dense(tensor, name):
-    """Returns a plain tensor of PyTorch. Raises AnnulusError for other kinds: nested, masked, sparse."""
+    """Returns a plain tensor of PyTorch. Raises AnnulusError for nested, distributed, masked and sparse tensors."""
     import torch
     if not isinstance(tensor, torch.Tensor):
         raise AnnulusError(f"{name} is a {type(tensor).__name__}, expected a tensor of PyTorch")
@@ -91,11 +91,11 @@ def _of_torch(tensor, name):
     try:
         tensor = tensor.detach().resolve_conj().resolve_neg()
         numbers = tensor.view(torch.uint16).numpy() if kind == "bfloat16" else tensor.numpy()
-    except (RuntimeError, TypeError) as problem:  # the tensor wraps another one (torch.func, torch.export)
+    except (RuntimeError, TypeError) as problem:  # the tensor wraps another (torch.func, torch.export)
         raise AnnulusError(f"{name} has no memory of its own ({one_line(problem)}), expected a plain tensor") from None
 
     def empty(shape, of):
-        made = torch.empty(shape, dtype=getattr(torch, of), device="cpu")  # whatever the default device is
+        made = torch.empty(shape, dtype=getattr(torch, of), device="cpu")  # also if PyTorch's default device is another
         return made, made.view(torch.uint16).numpy() if of == "bfloat16" else made.numpy()
     return Array(numbers, kind, _with_room(empty))
 

@@ -5,7 +5,7 @@ from annulus.errors import AnnulusError
 NAMES = {"bshd": ("batch", "sequence", "head", "dim"), "bhsd": ("batch", "head", "sequence", "dim")}
 ROWS = ("s", "t", "l", "time", "row", "rows", "tokens", "position", "length", "query")
 HEADS = ("h", "hkv", "nh", "head", "heads", "num_heads", "n_heads", "kv_heads", "kv_head", "num_kv_heads")
-OUTER = {"batch": "batch", "d": "dim", "dim": "dim", "head_dim": "dim"}  # names of the first and of the last axis
+OUTER = {"batch": "batch", "d": "dim", "dim": "dim", "head_dim": "dim"}  # {name: meaning} of the outer axes
 HEAD_DIM_MOST = 576
 OF_KEYS = ("k", "v", "dk", "dv")
 OF_VALUES = ("v", "dout", "out", "dv")
@@ -19,8 +19,8 @@ def _meaning(name):
 
 
 def order_of(axes, where):
-    """"bshd" or "bhsd" if the names of three or four axes, batch first, say so; otherwise None. The program follows the
-    same rules. Raises AnnulusError, which begins with `where`, if the names mean neither order."""
+    """"bshd" or "bhsd" if `axes`, three or four names of which the first is the batch's, say so; otherwise None. The
+    program follows the same rules. Raises AnnulusError, which begins with `where`, if the names mean neither order."""
     meant = None
     for axis, meaning in enumerate(map(_meaning, axes)):
         if meaning is None or (meaning, axis) in (("batch", 0), ("dim", len(axes) - 1)):
@@ -34,25 +34,26 @@ def order_of(axes, where):
 
 
 def named(tensor, order):
-    """The tensor with the axis names of that order; (B, S, H) and (B, H, S) get the first three names."""
+    """Returns the tensor with the axis names of `order`; a tensor without the axis D gets the first three names."""
     return tensor._replace(axes=NAMES[order][:len(tensor.shape)])
 
 
 def reordered(tensor, order):
-    """The tensor, (B, S, H, D), (B, H, S, D) or one of these without D, in the given order. It must have axis names."""
+    """Returns the tensor in `order`. It is (B, S, H, D), (B, H, S, D) or one of these without D, and has axis names."""
     if tensor.axes[1] == NAMES[order][1]:
         return tensor
     return tensors.transposed(tensor, (0, 2, 1, 3)[:len(tensor.shape)])
 
 
 def distinct_axis_names(name, found):
-    """Axis names of a tensor as they are written to a file: `kv_head` if k has fewer heads than q, `query` if q has
-    other rows than k, `value_dim` if v has another head size than k.
+    """Axis names of the tensor `name` as they are written to a file: `kv_head` if k has fewer heads than q, `query` if
+    q has other rows than k, `value_dim` if v has another head size than k.
 
-    Then axes with the same name have the same length in the whole file, which xarray requires.
+    `found` has all tensors of the file, by name. With these names, all axes that have the same name have the same
+    length in the whole file, which xarray requires.
     """
     axes, q = found[name].axes, found.get("q", found.get("dq", found.get("out")))
-    k = found.get("k", found.get("dk", found.get("received")))  # without gradients only `received` has rows of keys
+    k = found.get("k", found.get("dk", found.get("received")))  # without dk only `received` has rows of keys
     if not axes or not q or not k:
         return axes if axes and all(axes) else None  # a file names all axes of a tensor, or none
     own, role = sizes(found[name]), name.rpartition("/")[2]
@@ -80,8 +81,8 @@ def has_rows(axes):
 
 
 def refuse_unnamed(tensor, heads, rows, option="axes="):
-    """Raises for k or v (B, S, heads, D) without axis names if it has more heads than rows, because such a
-    tensor almost always has PyTorch's order (B, H, S, D). q is not checked: it may well have fewer rows than heads."""
+    """Raises AnnulusError for k or v (B, S, heads, D) without axis names if it has more heads than rows, because such a
+    tensor almost always has PyTorch's order (B, H, S, D). q is not checked, as it may have fewer rows than heads."""
     if heads > rows:
         raise AnnulusError(f"{tensor} has {heads} key/value heads and {rows} rows: are the axes in another order? "
                            f"({option} says which)")
@@ -93,7 +94,7 @@ def lse_element(element):
 
 
 def check_input(found):
-    """Raises unless annulus can read q, k, v (and dout and dlse, if given) together. All have axis names."""
+    """Raises AnnulusError unless annulus can read q, k, v (and dout, dlse, if given) together. All have axis names."""
     for name in ("q", "k", "v"):
         if name not in found:
             raise AnnulusError(f"no tensor {name}")

@@ -1,4 +1,4 @@
-"""Attention of arrays in memory: annulus.attention, annulus.plan, and what they share. The core is the module _core."""
+"""Attention of arrays in memory: annulus.attention, annulus.plan, and what both share. The core is the module _core."""
 import contextlib
 import functools
 from typing import NamedTuple
@@ -26,12 +26,12 @@ ORDER = optional(choice("bshd", "bhsd", expected="'bshd' (batch, rows, heads, nu
 PROGRESS = optional(function("a function of (share, where)"))
 OFFSETS = {"auto": -1, "none": -2}  # the core's numbers for these words
 STATISTICS_OF_CORE = ("entropy", "received", "top_weights", "top_rows", "normalizers")
-NOTHING = {"lse": -np.inf, "top_rows": -1}  # what queries without a key get; all other results are 0
+NOTHING = {"lse": -np.inf, "top_rows": -1}  # results of queries without a key; other results are 0
 
 
 @functools.lru_cache(maxsize=64)
 def core_plan(extents, kind, settings, ranks, gradients, sink=False):
-    """The core's plan for extents (B, Sq, H, Hkv, D, S, Dv) and this type, with sink logits or without.
+    """The core's plan for extents (B, Sq, H, Hkv, D, S, Dv) of tensors of type `kind`, with sink logits or without.
 
     Batch entries with lengths become ranges of rows of one entry with B * S rows. On several ranks each rank has S / P
     rows of every entry, so the partition is block_cyclic with blocks of S / P rows."""
@@ -52,13 +52,13 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
             partition, block = "block_cyclic", rows // ranks
     elif partition == "auto":
         # attention() must expect the rows that plan() names. So both choose the partition from the same arguments.
-        # Gradients, a sink, statistics, precision, type, batch, the heads of k, Dv and lengths are not among them.
+        # Gradients, a sink, statistics, precision, type, batch, the heads of k, Dv and lengths are not among these.
         plain = settings._replace(statistics=(), top_keys=0, precision="auto", lengths=())
         alike = (1, extents[1], extents[2], extents[2], extents[4], rows, extents[4])
-        try:  # if reproducible, it must keep the order of sums in gradients, too, also if ranks share a K/V head
+        try:  # if reproducible, the strategy must keep the order of sums also in gradients, and with a shared K/V head
             shared = (*alike[:3], 1, *alike[4:]) if settings.reproducible else alike
             made = _plan_with_partition(shared, "float32", plain, "auto", 0, ranks, settings.reproducible, False)
-        except AnnulusError:  # this strategy keeps the order only in out, or only if no ranks share K/V heads
+        except AnnulusError:  # the strategy keeps the order only in out, or only if no ranks share K/V heads
             made = _plan_with_partition(alike, "float32", plain, "auto", 0, ranks, False, False)
         partition = made.partition
     return _plan_with_partition(extents, kind, settings, partition, block, ranks, gradients, sink)
@@ -80,7 +80,7 @@ def _plan_with_partition(extents, kind, settings, partition, block, ranks, gradi
 
 
 def canonical_shape(shape, axes, name):
-    """Shape (B, S, heads, D) of an array with these axes."""
+    """(B, S, heads, D) of an array that has this shape in the order `axes`."""
     if len(shape) != 4:
         raise AnnulusError(f"{name} is {tuple(shape)}, expected four axes, {', '.join(axes or 'bshd')}")
     return tuple(shape[axis] for axis in AXES[axes])
@@ -102,7 +102,7 @@ def extents_of(described, axes):
 
 
 def refuse_empty(extents):
-    """Raises if one of (B, Sq, H, Hkv, D, S, Dv) is 0. PyTorch's SymInts are not compared: that would fix their value."""
+    """Raises if one of (B, Sq, H, Hkv, D, S, Dv) is 0. Skips PyTorch's SymInts, because comparing fixes their value."""
     whats = ("q has no batch entry", "q has no rows", "q has no heads", "k has no heads", "q and k have heads of no numbers",
              "k has no rows", "v has heads of no numbers")
     for what, extent in zip(whats, extents):
@@ -121,8 +121,8 @@ def _exchanged(comm, problem, rest=None, rows=None):
 
 @contextlib.contextmanager
 def raised_on_all_ranks(comm):
-    """For checks that come before class Call or redistribute()'s exchange. If one fails, this rank sends the mistake to
-    the other ranks, which wait for this rank there."""
+    """A context for checks that a rank makes before it exchanges messages in class Call or in redistribute(). If a
+    check fails, this rank sends the mistake to the other ranks, which wait for this rank in that exchange."""
     try:
         yield
     except AnnulusError as error:
@@ -132,7 +132,7 @@ def raised_on_all_ranks(comm):
 
 
 def _difference(name, value, other):
-    """Says how a value differs from rank 0's, of lists only the first entry that differs."""
+    """Says how a value differs from rank 0's, `other`; for lists, how the first entry that differs does."""
     if isinstance(value, tuple) and isinstance(other, tuple) and len(value) == len(other):
         i = next(i for i, pair in enumerate(zip(value, other)) if pair[0] != pair[1])
         return _difference(f"{name}[{i}]", value[i], other[i])
@@ -142,7 +142,7 @@ def _difference(name, value, other):
 
 
 class Part(NamedTuple):
-    """What one call of the core computes: some batch entries."""
+    """The batch entries that one call of the core computes, and their plan."""
     plan: object
     entries: slice = slice(None)
 
@@ -157,7 +157,7 @@ class Call:
     def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False, sink=None, mask_keys=None, **threads):
         self.comm = core_communicator(comm)
         self.settings, self.axes, self.model_array, self.gradients = settings, axes, q, gradients
-        self.mask_keys = mask_keys  # number of keys in the mask: those of all ranks together
+        self.mask_keys = mask_keys  # number of keys in the mask, which has those of all ranks
         problem = extents = None
         try:
             self.threads, extents = thread_arguments(**threads), self._take(q, k, v)
@@ -168,7 +168,7 @@ class Call:
             problem = str(error)
         if self.comm.size > 1:
             extents = self._of_all_ranks(mpi_of(comm), problem, extents)
-            self.comm = core_communicator(comm)  # perhaps it has been renewed
+            self.comm = core_communicator(comm)  # gathered() may have renewed it
         refuse_empty(extents)
         if axes is None:
             refuse_unnamed("k", heads=extents[3], rows=extents[5])
@@ -234,7 +234,7 @@ class Call:
         return numbers.reshape(1, batch * rows, *rest) if self.lies_end_to_end else numbers
 
     def empty(self, shape, kind=None):
-        """A new result (B, S, heads, ...), twice over the same memory: of the caller's kind, and for the core."""
+        """A new result (B, S, heads, ...), as two arrays over the same memory, for the caller and for the core."""
         made, numbers = self.given["q"].empty(shape, kind or self.type)
         return made, self.for_core(numbers)
 
@@ -271,7 +271,7 @@ class Call:
         return self.for_caller(out), self.for_caller(lse), statistics, kept
 
     def each(self, made, given=None, progress=None):
-        """Yields (part, its entries of all arrays, its progress). First sets the results of entries without keys."""
+        """Yields (part, {name: its entries of an array}, progress function). First sets `made` where no keys exist."""
         if self.settings.lengths and not self.lies_end_to_end:
             for name, array in made.items():
                 if array is not None:
@@ -313,23 +313,23 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     q : (B, S, H, D) array of NumPy, PyTorch or JAX in host memory, float64, float32, float16 or bfloat16. It is read in
         place if the D numbers of a row and head are contiguous, whatever the other strides are. D is at most 576.
     k, v : (B, S, Hkv, D) of the same kind. Hkv divides H: query head h reads key/value head h // (H / Hkv). Their
-        number of rows may differ from that of q: see query_offset. v may have another head size, and be columns of k.
+        number of rows may differ from that of q: see query_offset. v may have another head size, or be a view of k.
     segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every
-        r-th row sees every such row; 'all' is one segment with all rows. annulus.window(...), or {'window': [left,
-        right], 'first': f}, makes a pair a window: a row sees `left` rows before it, `right` after it, and the first f
-        rows. Without segments and dilations attention is dense.
+        r-th row sees every r-th row; 'all' is one segment with all rows. annulus.window(...), or {'window': [left,
+        right], 'first': f}, makes a pair a window: a row sees itself, `left` rows before it, `right` after it, and the
+        first f rows. Without segments and dilations attention is dense.
     causal : row x sees no row after it.
     semantics : which rows of a segment each head picks: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
     documents : offsets 0 ... S of packed documents: rows of different documents do not see each other (FlashAttention's
         cu_seqlens). If the last offset is below S, rows from this offset on do not exist.
     lengths : (B,): how many rows of each batch entry exist, counted from the first; or (B, 2): the first row and the
-        end. Other rows cost nothing: their out is 0, lse -inf, gradients 0, whatever they hold. Not together with
+        last + 1. Other rows cost nothing: their out is 0, lse -inf, gradients 0, whatever they hold. Not together with
         documents. With query_offset='none' lengths count rows of k only, and all rows of q exist.
     scale : factor of q.k, above 0; default 1 / sqrt(D).
     group_scale : only for 'grouped': out is divided by the number of pairs.
     softcap : a number above 0: scores s become softcap * tanh(s / softcap).
     bias : {'alibi': 'auto' or one slope for each head of q, 'exempt': e}: subtracts slope * distance from the score of
-        rows x and p; the distance is |x - p| (ALiBi), or 0 if x or p is among the first e rows of its document.
+        rows x and p; the distance is |x - p| (ALiBi), or 0 if x or p is among the first e rows of their document.
     coordinates : (S, 2) array of the whole sequence, on every rank: bias then takes distances between these points.
     query_offset : if k has more rows than q: the row of k at which q begins; 'auto': q ends at the last row of k;
         'none': queries have no row numbers and see every key (cross attention: dense, not causal, one document); then q
@@ -350,7 +350,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     Returns
     -------
     out : with the shape of q, but the head size of v; of q's type and kind
-    lse : (B, Sq, H) or (B, H, Sq): natural logarithm of the sum of exponentials, float32 or float64; -inf: sees no key
+    lse : (B, Sq, H) or (B, H, Sq): natural logarithm of the sum of exponentials, float32 or float64; -inf without keys
     statistics : only if some are asked for: a dict with 'entropy' (B, Sq, H), 'received' (B, S, H), 'top_rows' and
         'top_weights' (B, Sq, H, top_keys); with axes='bhsd' heads come before rows
 
@@ -376,9 +376,9 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
 def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, value_dim=None,
          **words):
     """Returns the Plan of attention(**words) on `ranks` ranks: each rank's rows, work, received bytes and memory.
-    Computes no attention. With lengths and query_offset='none' it counts all keys, as if all existed.
+    Computes no attention. With lengths and query_offset='none' the Plan counts all keys, as if all existed.
 
-    sequence, heads, head_dim : S, H and D; kv_heads: Hkv, None: H; type: that of q, k and v.
+    sequence, heads, head_dim, batch : S, H, D and B; kv_heads: Hkv, None: H; type: that of q, k and v.
     words : arguments of attention(), but not sink, axes, comm, progress and threads.
     queries : number of rows of q; None: the same as `sequence`, the rows of k.
     value_dim : head size of v and out; None: head_dim.
@@ -394,6 +394,6 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
 
 
 def _plan_for_caller(*made_of):
-    """The Plan of these arguments of core_plan(). A copied or unpickled Plan is made anew by this function."""
+    """The Plan for `made_of`, arguments of core_plan(). A copied or unpickled Plan is made anew by this function."""
     extents, _, settings, _ = made_of
     return Plan(core_plan(*made_of, False), extents[5], extents[1], bool(settings.lengths), (_plan_for_caller, made_of))

@@ -1,4 +1,4 @@
-"""Verbs of the command line and their options."""
+"""The verbs of annulus-tools, and their options."""
 import argparse
 import re
 import sys

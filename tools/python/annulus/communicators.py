@@ -26,7 +26,7 @@ _numbers = itertools.count()
 def _mpi():
     try:
         from mpi4py import MPI
-    except (ImportError, RuntimeError) as problem:  # not installed, or its MPI library is missing
+    except (ImportError, RuntimeError) as problem:  # mpi4py, or its MPI library, is not installed
         raise AnnulusError(f"comm: mpi4py cannot be used ({one_line(problem)}), expected an mpi4py that uses this "
                            "annulus's MPI (pip install mpi4py)") from None
     return MPI
@@ -53,7 +53,7 @@ def _forget(_comm, _keyval, known):
 
 
 def check_library(core, theirs):
-    """Raises unless our module and mpi4py use the same MPI library: two libraries cannot share communicators."""
+    """Raises unless our module and mpi4py use the same MPI library, because libraries share no communicators."""
     ours, other = core.mpi_library_of(core.__file__), core.mpi_library_of(theirs.__file__)
     if ours[0] != other[0]:
         raise AnnulusError(f"comm: mpi4py uses the MPI library {other[1]}, this annulus {ours[1]}; expected one library: "
@@ -104,7 +104,7 @@ def _known(comm, name=None):
     known = comm.Get_attr(_keyval())
     if known is None:
         name = name or f"communicator {next(_numbers)}"
-        taken = comm.allgather(name if name in _named else None)  # if one rank must raise, all do: none waits for it
+        taken = comm.allgather(name if name in _named else None)  # all raise if one must, so that none waits
         if any(taken):
             rank = next(i for i, one in enumerate(taken) if one)
             where = "" if all(taken) else f" on rank {rank}"
@@ -124,12 +124,12 @@ def _alone():
 
 def gathered(comm, said):
     """Returns what each rank of an mpi4py communicator says. If an exception ended an earlier call on one rank,
-    messages of that call may still arrive in our duplicate. Then all ranks make a new duplicate, also those on which
-    that call ended well: they learn of the exception here."""
+    messages of that call may still arrive in our duplicate. All ranks learn of the exception here, and make a new
+    duplicate, also the ranks on which that call ended well."""
     known = _known(comm)
     all_said, interrupted = zip(*comm.allgather((said, known.core.is_interrupted)))
     if any(interrupted):
-        known.core.interrupt()  # so this rank never frees the old duplicate: freeing is collective
+        known.core.interrupt()  # then this rank never frees the old duplicate, because not all ranks would
         known.core = _duplicate(comm)
     return all_said
 
@@ -141,7 +141,7 @@ def core_communicator(comm):
 
 
 def name_of(comm, name=None):
-    """The name by which mpi_of() finds `comm`; None for None. The first call is collective."""
+    """The name by which mpi_of() finds `comm`; None for None. The first call for a communicator is collective."""
     found = mpi_of(comm)
     if found is None:
         return None
@@ -156,8 +156,8 @@ _of_groups = weakref.WeakKeyDictionary()
 
 def _of_group(group):
     """The MPI communicator of a process group's ranks, in the group's order. Each process has a rank in MPI_COMM_WORLD,
-    and tells it to the others through the group. The communicator is made once and stays until MPI ends, because
-    freeing it is collective, and Python may forget a group at another time on each rank."""
+    and sends it to the others through the group. The communicator is made once and stays until MPI ends, because
+    freeing it is collective, and each rank's Python may forget the group at another time."""
     if group in _of_groups:
         return _of_groups[group]
     import torch.distributed as distributed

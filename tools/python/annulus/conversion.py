@@ -12,7 +12,7 @@ from annulus.errors import AnnulusError, one_line
 
 ROLES = ("q", "k", "v", "dout", "dlse", "documents", "lengths", "coordinates", "sink")
 FOUR_AXES = ("q", "k", "v", "dout", "out", "dq", "dk", "dv")   # tensors with a head size
-OF_KEYS = ("k", "v", "dk", "dv")                               # tensors that may have fewer heads
+OF_KEYS = ("k", "v", "dk", "dv")                               # tensors that may have fewer heads than q
 THREE_AXES = ("lse", "dlse", "entropy", "received")             # tensors without a head size
 LISTS = ("top_rows", "top_weights")                             # tensors with a list of keys in place of a head size
 
@@ -21,7 +21,7 @@ _order = arguments.optional(arguments.choice("bshd", "bhsd"))
 
 
 class Wishes(NamedTuple):
-    """The form of the tensors in the target; arguments of convert()."""
+    """The form that tensors get in the target, from the arguments of convert()."""
     names: dict
     axes: Optional[str]
     to_axes: Optional[str]
@@ -51,7 +51,7 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
     heads        query heads to write, by number, in that order, with the K/V heads that they read
     interleaved  query head h of the sources reads K/V head h mod Hkv; in annulus it reads h div (H / Hkv)
     type         float64, float32, float16 or bfloat16: type in the target of all tensors of floats except coordinates;
-                 dlse becomes float64 or, with the other types, float32, as annulus reads it
+                 dlse becomes float64 if type is float64, otherwise float32, as annulus reads it
     overwrite    replace an existing target
     say          a function of one text, called if the target's format must store another type (bfloat16 in .npz)
 
@@ -186,7 +186,7 @@ def _shaped(name, parts, wishes):
 
 
 def _entry(role, tensor, wishes):
-    """One source's tensor with axis names: (B, S, H, D) or (B, H, S, D), without D for lse and others."""
+    """One source's tensor with axis names: (B, S, H, D) or (B, H, S, D), for THREE_AXES without D."""
     if not tensor.element.is_float:
         raise AnnulusError(f"{tensor.where}: has type {tensor.element.name}; expected {', '.join(elements.FLOATS)}")
     wanted = axes_of_tensors.lse_element(wishes.element) if wishes.element and role == "dlse" else wishes.element
@@ -265,5 +265,5 @@ def _write(kind, target, shaped, overwrite, say):
             for name, tensor in shaped.items():
                 for index in tensors.pieces(tensor.shape, tensor.element.storage.itemsize, tensors.PIECE_BYTES):
                     write(name, index, tensor.read(index))
-    except OSError as problem:  # such as a full disk; the libraries' texts name no file, or a temporary one
+    except OSError as problem:  # such as a full disk; the libraries' texts name no file, or a temporary file
         raise OSError(f"{target}: is not made: {problem.strerror or one_line(problem)}") from None

@@ -24,7 +24,7 @@ FLOAT32 = Element("float32", np.dtype(np.float32))
 
 
 def named(name):
-    """The element type of that name. Raises AnnulusError if annulus cannot read it."""
+    """The element type called `name`. Raises AnnulusError if annulus cannot read numbers of this type."""
     if name not in FLOATS:
         raise AnnulusError(f"type {name}: expected one of {', '.join(FLOATS)}")
     return BFLOAT16 if name == "bfloat16" else Element(name, np.dtype(name))

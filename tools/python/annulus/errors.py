@@ -12,6 +12,6 @@ class AnnulusError(Exception):
 
 
 def one_line(problem):
-    """The text of another library's exception, for use in a message."""
+    """The text of another library's exception in one line of at most 120 characters, for use in a message."""
     text = str(problem.args[0] if isinstance(problem, KeyError) and problem.args else problem) or type(problem).__name__
     return " ".join(text.split())[:120]

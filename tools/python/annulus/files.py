@@ -15,11 +15,11 @@ def refuse_existing(target):
 
 @contextlib.contextmanager
 def new_path(target, overwrite=False):
-    """Yields a path next to `target` for a new file or folder; after the block it is renamed to `target`.
+    """Yields a path for a new file or folder, which the block makes, and which gets the name `target` after the block.
 
-    If `target` is a link, the file that it names is made or replaced, as the program does. If the block raises, the new
-    file is removed and `target` stays as it was. Raises AnnulusError if the folder of `target` cannot be written to, or
-    if `target` exists and `overwrite` is false (checked before and after the block).
+    If `target` is a link, the file that the link names is made or replaced, as `annulus` does. If the block raises, the
+    new file is removed and `target` stays as it was. Raises AnnulusError if the folder of `target` cannot be written
+    to, or if `target` exists and `overwrite` is false (checked before and after the block).
     """
     target = Path(os.path.realpath(target) if os.path.islink(target) else target)
     if not overwrite:
@@ -40,7 +40,7 @@ def new_path(target, overwrite=False):
 
 
 def _flush(path):
-    """Writes a file's data to the disk before it gets its name, so that the name never refers to part of a file."""
+    """Writes a file's data to the disk before the file gets its name, so that the name never means part of a file."""
     for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
         with open(file, "rb") as opened:
             os.fsync(opened.fileno())
@@ -49,7 +49,7 @@ def _flush(path):
 def _publish(made, target, overwrite):
     if overwrite and os.path.lexists(target) and (target.is_dir() or made.is_dir()):
         os.rename(target, made.with_name("replaced"))  # into the temporary folder, which new_path() removes
-    if overwrite or made.is_dir():  # rename replaces no folder that has content
+    if overwrite or made.is_dir():  # rename() replaces no folder with content
         try:
             os.rename(made, target)
         except OSError:

@@ -11,12 +11,12 @@ import numpy as np
 from annulus import arguments, elements, formats
 from annulus.errors import AnnulusError
 
-DOTS_MOST = 1 << 25  # in an image
+DOTS_MOST = 1 << 25  # of an image
 
 
 class Grid(NamedTuple):
-    column: np.ndarray  # (N,) int, of each tile
-    row: np.ndarray     # (N,) int
+    column: np.ndarray  # (N,) int: the column of each tile
+    row: np.ndarray     # (N,) int: the row of each tile
     tile: float         # side of a dot, in the unit of the coordinates
     origin: tuple       # x and y of the upper left corner
 

@@ -28,7 +28,7 @@ def opened(path):
         text = str(problem)
         if "signature" in text or "truncated" in text:
             raise AnnulusError(f"{path}: is no complete HDF5 file; expected one written by annulus or h5py") from None
-        if "already open for" in text:  # files of HDF5's newer formats contain such a mark
+        if "already open for" in text:  # a mark in files of newer formats of HDF5
             raise AnnulusError(f"{path}: another process has it open for writing, or ended without closing it "
                                "(`h5clear -s` takes its mark off); expected a closed file") from None
         if "unable to lock" in text:
@@ -37,7 +37,7 @@ def opened(path):
 
 
 def _unfinished(path):
-    """For the message about a missing file: what an unfinished run has left next to it."""
+    """What an unfinished run has left next to a missing file, as a part of the message about this file."""
     if os.path.isdir(f"{path}.part"):
         return f" yet, but {path}.part: `annulus bench` makes the table when a launch ends; run it again if none is running"
     if os.path.exists(f"{path}.part"):
@@ -47,7 +47,7 @@ def _unfinished(path):
 
 @contextlib.contextmanager
 def understood(path):
-    """For blocks that read a file: turns HDF5's errors for a damaged file into AnnulusError."""
+    """A context for blocks that read a file; turns HDF5's errors for a damaged file into AnnulusError."""
     try:
         yield
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as problem:
@@ -57,13 +57,13 @@ def understood(path):
 
 @contextlib.contextmanager
 def reading(path):
-    """opened() and understood() for a block that only reads the file; closes the file."""
+    """opened() and understood() in one context, for a block that only reads the file; closes the file."""
     with opened(path) as file, understood(path):
         yield file
 
 
 def identity(file):
-    """A value that changes when the file changes, and when another file takes its name."""
+    """A value that changes when the file changes, or when another file gets this file's name."""
     found = os.fstat(file.id.get_vfd_handle())
     return found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -78,7 +78,7 @@ def bfloat16_type():
 
 
 def element_of(dataset):
-    """Element type of a dataset's numbers; None if it has none (text, structures)."""
+    """Element type of a dataset's numbers; None for a dataset of texts or structures."""
     kind = dataset.id.get_type()
     if isinstance(kind, h5py.h5t.TypeFloatID) and kind.get_size() == 2 and kind.get_fields()[2] == 8:
         return elements.BFLOAT16
@@ -89,7 +89,7 @@ def read(dataset, index):
     """The numbers at a tuple of slices (one per axis, steps above 0), bfloat16 as bits.
 
     Numbers are read in their stored type, because HDF5 would convert bfloat16 slowly, one by one. Raises AnnulusError
-    if attributes of the dataset say that numbers must be scaled, or that some are missing (annulus.packing).
+    if attributes of the dataset say that its numbers must be scaled, or that some are missing (annulus.packing).
     """
     where = f"{dataset.file.filename}: dataset {dataset.name}"
     with understood(dataset.file.filename):
@@ -118,7 +118,7 @@ def read(dataset, index):
 
 
 def _fill(dataset):
-    """What HDF5 returns in place of a number that was never written; None if it leaves memory as it was."""
+    """What HDF5 returns in place of a number that was never written; None if HDF5 leaves memory as it was."""
     made = dataset.id.get_create_plist()
     if made.fill_value_defined() == h5py.h5d.FILL_VALUE_UNDEFINED or made.get_fill_time() == h5py.h5d.FILL_TIME_NEVER:
         return None
@@ -127,9 +127,10 @@ def _fill(dataset):
 
 def check_written(dataset, where, above=()):
     """Raises AnnulusError, which begins with `where`, if HDF5 would return fill values for numbers of the dataset or of
-    its sources, because they were never written or their file is missing. If only chunks are missing, or sources of a
-    virtual dataset, and the fill value is 0, this is a warning; also if chunks of a source are missing, because the
-    virtual dataset may not map them. The program follows the same rules, but knows which rows exist."""
+    its sources, because the numbers were never written, or a file that should have them is missing. If only some chunks
+    are missing, or a virtual dataset has no source for some numbers, this is a warning if the fill value is 0. In a
+    source (`above` is then not empty) such gaps are always warnings, because the virtual dataset may not use them. The
+    program follows the same rules, but knows which rows exist."""
     if dataset.size == 0:
         return
     made = dataset.id.get_create_plist()
@@ -169,16 +170,16 @@ def _mapped(dataset, made):
         part = made.get_virtual_vspace(i)
         if part.get_select_type() in (h5py.h5s.SEL_ALL, h5py.h5s.SEL_POINTS):
             return dataset.size
-        if part.get_select_npoints() in (-1, h5py.h5s.UNLIMITED):  # only the part inside the extents counts
+        if part.get_select_npoints() in (-1, h5py.h5s.UNLIMITED):  # it counts only inside the extents
             start, stride, count, block = part.get_regular_hyperslab()
             part = h5py.h5s.create_simple(dataset.shape)
             part.select_hyperslab((0,) * dataset.ndim, (1,) * dataset.ndim, block=dataset.shape)
             part.select_hyperslab(start, count, stride, block, op=h5py.h5s.SELECT_AND)
         if part.get_select_type() == h5py.h5s.SEL_HYPERSLABS:
             parts.append(part)
-    if len(parts) > 1 and not hasattr(parts[0], "modify_select"):  # before h5py 3.16
+    if len(parts) > 1 and not hasattr(parts[0], "modify_select"):  # h5py has it from 3.16 on
         return dataset.size
-    while len(parts) > 1:  # united in pairs: one by one, 10,000 parts take seconds
+    while len(parts) > 1:  # joins pairs, because one after another 10,000 parts take seconds
         for one, other in zip(parts[::2], parts[1::2]):
             one.modify_select(other, h5py.h5s.SELECT_OR)
         parts = parts[::2]
@@ -186,7 +187,7 @@ def _mapped(dataset, made):
 
 
 def _name_of_block(pattern, block):
-    """HDF5 replaces %b by a block's number in the names of a virtual dataset's sources, and %% by %."""
+    """`pattern` with the block's number for %b, and % for %%, as HDF5 reads names of a virtual dataset's sources."""
     return re.sub("%([b%])", lambda found: str(block) if found[1] == "b" else "%", pattern)
 
 
@@ -253,7 +254,7 @@ def is_dataset(file, name):
 
 
 def text(value):
-    """An attribute's text, in whatever form h5py returns it; of an array of texts "batch, head"."""
+    """An attribute's text, in whatever form h5py returns it; an array of texts becomes "batch, head"."""
     if found := texts(value):
         return ", ".join(found)
     return str(value.ravel()[0] if isinstance(value, np.ndarray) and value.size == 1 else value)
@@ -268,7 +269,7 @@ def texts(value):
 
 
 def one_text(dataset):
-    """The text in a dataset with one entry. Raises ValueError for another size: a damaged file may claim any size."""
+    """The text in a dataset with one entry. Raises ValueError for another size, as damaged files may claim any."""
     if dataset.size != 1 or dataset.dtype.itemsize > 1 << 24:
         raise ValueError(f"dataset {dataset.name} has shape {dataset.shape}, expected one text")
     return text(dataset[()])
@@ -292,10 +293,10 @@ def axes_of(dataset):
     or its dimension scales. If the file names axes in several ways, the first of these counts.
 
     annulus writes ("batch", "sequence", "head", "dim"); other programs may use any of the three ways. axis_names() of
-    the program (src/annulus/store/tensor_file.cpp) reads them by the same rules.
+    the program (src/annulus/store/tensor_file.cpp) reads axis names by the same rules.
     """
     said = texts(dataset.attrs["axes"]) if "axes" in dataset.attrs else []
-    # Words end at the ASCII spaces at which the program ends them; str.split() knows more kinds of space.
+    # bytes.split() ends words at ASCII spaces, as the program does; str.split() knows more kinds of space.
     words = tuple(word.decode("utf-8", "replace") for one in said for word in one.encode("utf-8", "replace").split())
     if len(words) == dataset.ndim and words:
         return words
@@ -306,8 +307,8 @@ def axes_of(dataset):
 
 
 def datasets(file):
-    """{path without the first slash: dataset} of all datasets of numbers, dimension scales left out. Links of every kind
-    are followed. A group is entered once, because links may make circles, and through a hard link, if there is one."""
+    """{path without the first slash: dataset} of all datasets of numbers with axes, dimension scales left out. Links of
+    all kinds are followed, hard links first. Each group is entered only once, because links may make circles."""
     found, entered, links = {}, set(), []
 
     def take(member, path):

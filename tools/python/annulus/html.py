@@ -16,7 +16,7 @@ PATTERN_ROWS = 4096
 @arguments.checked(result_file=arguments.path, page_file=arguments.path, overwrite=arguments.flag)
 def report(result_file, page_file, overwrite=False):
     """Writes one self-contained HTML page about a result of `annulus run`: what was run and where, what each rank
-    measured, and pictures of it. Raises AnnulusError for a file that is not a result."""
+    measured, and pictures. Raises AnnulusError for a file that is not a result."""
     pages.check_name(page_file, overwrite)
     with open_result(result_file) as result:
         page = _page(result, result_file)
@@ -87,7 +87,7 @@ def _pictures(result, run_settings, path):
     for caption, make in makers:
         try:
             image = base64.b64encode(make()._repr_png_()).decode("ascii")
-        except AnnulusError:  # not in this result: a layer has no LSE, a forward run no backward timeline
+        except AnnulusError:  # the result lacks the numbers; a layer has no LSE, for example
             continue
         text += (f'<figure><img alt="{html.escape(caption)}" src="data:image/png;base64,{image}">'
                  f"<figcaption>{html.escape(caption)}</figcaption></figure>\n")

@@ -1,4 +1,4 @@
-"""The settings of attention(): all arguments but the arrays. annulus.arguments says what a kind is."""
+"""The settings of attention(), and the kinds that check them. annulus.arguments says what a kind is."""
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ TOP_KEYS_MOST = 1024  # the same limit as in a run file
 
 
 class Settings(NamedTuple):
-    """The settings of attention(): all arguments but the arrays; hashable."""
+    """Arguments of attention(): all but q, k, v, sink, axes, comm, progress and threads; hashable."""
     segments: tuple
     dilations: tuple
     causal: bool
@@ -36,7 +36,7 @@ class Settings(NamedTuple):
 
 class Window(NamedTuple):
     """An entry of `segments` that is a window: row x sees the rows x - j r for -right <= j <= left, where r is the
-    pair's dilation; with r = 1 also the first `first` rows of its document. annulus.window() makes one."""
+    pair's dilation; with r = 1 also the first `first` rows of row x's document. annulus.window() makes one."""
     left: int
     right: int
     first: int = 0
@@ -73,7 +73,7 @@ def window(rows, *, first=0):
 
 
 def segment(value, name):
-    """A kind: a number of rows; 0 for "all", as in the library; or a Window, also as {"window": w, "first": f}."""
+    """A kind: a number of rows (0 for "all", as in the library), or a Window (also from {"window": w, "first": f})."""
     if isinstance(value, Window):
         return Window(*(whole(0)(number, f"{name}: {limit}") for limit, number in value._asdict().items()))
     if isinstance(value, Mapping):
@@ -118,7 +118,7 @@ def coordinates(value, name):
     except Exception as problem:  # not numbers, an endless iterator, numbers too large for float64
         why = f" ({one_line(problem)})" if hasattr(value, "dtype") else ""
         raise AnnulusError(f"{name} is {shown(value)}{why}, expected an array (S, 2) of numbers") from None
-    if given.dtype.kind in "bcSUmM":  # NumPy would convert these to numbers
+    if given.dtype.kind in "bcSUmM":  # kinds that NumPy would convert to numbers
         raise AnnulusError(f"{name} is of {given.dtype}, expected an array (S, 2) of numbers")
     if numbers.ndim != 2 or numbers.shape[1] != 2 or len(numbers) == 0:
         raise AnnulusError(f"{name} is {numbers.shape}, expected (S, 2)")
@@ -151,8 +151,8 @@ def lengths(value, name):
 
 
 def lengths_of_mask(mask, name, rows_are="rows", first=0):
-    """The same pairs as lengths(), from a mask (B, S), True where a row exists; an entry's rows must be contiguous.
-    Messages call the rows `rows_are` and number the entries from `first` on."""
+    """The same pairs as lengths(), from a mask (B, S), True where a row exists. The rows of an entry must be
+    contiguous. Messages call the rows `rows_are` and number the entries from `first` on."""
     mask = np.asarray(mask, bool)
     pairs = []
     for entry, there in enumerate(mask, first):

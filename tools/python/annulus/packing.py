@@ -1,4 +1,4 @@
-"""Attributes that say that stored numbers are not the real values; from netCDF, written by xarray and others.
+"""Attributes that say that stored numbers are not the real values. They come from netCDF; xarray and others write them.
 
     scale_factor, add_offset     the value is number * scale_factor + add_offset
     _FillValue, missing_value    a number that means "nothing here"
@@ -6,7 +6,7 @@
 annulus computes with the numbers as they are stored. So it refuses a dataset with such attributes, unless they change
 nothing: a fill value that does not occur in the numbers that are read, or a scale of 1 with an offset of 0.
 
-Numbers that were never written have no attribute: report_gaps() and refuse_netcdf_fill() say what HDF5 and Zarr read.
+No attribute marks numbers that were never written. report_gaps() and refuse_netcdf_fill() report these numbers.
 """
 import sys
 
@@ -15,7 +15,7 @@ import numpy as np
 from annulus import elements
 from annulus.errors import AnnulusError
 
-PACKED = {"scale_factor": 1, "add_offset": 0}  # with the values that change nothing
+PACKED = {"scale_factor": 1, "add_offset": 0}  # {attribute: the value that changes nothing}
 FILLS = ("_FillValue", "missing_value")
 NETCDF_FILL = float.fromhex("0x1.ep+122")  # what netCDF returns for floats that were never written; float32 can hold it
 
@@ -43,9 +43,9 @@ def refuse_netcdf_fill(where, numbers, element):
 
 
 def report_gaps(gaps, fill, may_be_unread=False):
-    """Reports numbers that were never written; they are read as `fill`, or, if it is None, as whatever is in memory.
-    Prints a warning if they are read as 0, or may not be read at all; otherwise raises AnnulusError. `gaps` says what
-    is missing where."""
+    """Reports numbers that were never written; they are read as `fill`, or, if `fill` is None, as whatever is in
+    memory. Prints a warning if they are read as 0, or may not be read at all; otherwise raises AnnulusError. `gaps`
+    says what is missing where."""
     read_as = f"{gaps}; they are read as {'whatever is in memory' if fill is None else fill}"
     if fill != 0 and not may_be_unread:
         raise AnnulusError(f"{read_as}; expected a tensor that is written completely")

@@ -34,7 +34,7 @@ $body
 
 
 def check_name(page_file, overwrite):
-    """Checks a page's name before anything is made."""
+    """Raises AnnulusError if the name does not end in .html or .htm, or if the file exists and `overwrite` is false."""
     if not str(page_file).lower().endswith((".html", ".htm")):
         raise AnnulusError(f"{page_file}: expected the name of a page, ending in .html")
     if not overwrite:

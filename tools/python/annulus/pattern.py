@@ -1,4 +1,4 @@
-"""Which keys a query sees, computed from the definition in docs/semantics.md; for pictures, not fast.
+"""Which keys a query sees, computed from the definition in docs/semantics.md. It is slow, so only pictures use it.
 
 Pair (w, r) picks row x, for a head with offset o, if (x mod w) mod r == o. A query that a pair picks sees the keys that
 the pair picks in the same segment (causal: up to the query's row), once for every such pair. If a pair is a window, row
@@ -15,7 +15,7 @@ SEMANTICS = ("longnet", "paper", "grouped", "torchscale")
 KINDS = {"segments": options.segments, "dilations": options.dilations, "causal": arguments.flag,
          "semantics": arguments.choice(*SEMANTICS)}
 ROWS = arguments.array("an array of rows", "iu")
-ROWS_MOST = 1 << 24  # of the sequence: every query needs memory for each of these rows
+ROWS_MOST = 1 << 24  # of the sequence; every query needs memory for all rows
 HEAD = {"head": arguments.whole(0), "heads": arguments.whole(1)}
 
 
@@ -37,8 +37,8 @@ class Pattern(NamedTuple):
     @classmethod
     @arguments.checked(settings=arguments.dictionary)
     def of_result(cls, settings):
-        """The pattern of a result with these settings. Raises AnnulusError if the run has documents or lengths: they are
-        part of its pattern, and the result does not contain them."""
+        """The pattern of a result with these settings. Raises AnnulusError if the run has documents or lengths, because
+        both are part of its pattern, and the result does not contain them."""
         for key in ("documents", "lengths"):
             if arguments.dictionary(settings.get("input") or {}, "input").get(key, "none") != "none":
                 raise AnnulusError(f"input.{key} is part of the run's pattern, and the result does not contain it")

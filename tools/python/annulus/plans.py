@@ -3,13 +3,13 @@ import numpy as np
 
 from annulus.arguments import checked, whole
 
-INT_MOST = 2**31 - 1  # the core has a C int
+INT_MOST = 2**31 - 1  # the core counts ranks by a C int
 RANK = whole(0, INT_MOST)
 
 
 def _of_one_entry(rows, count):
-    """The intervals in the first batch entry, which has `count` rows. With lengths a plan is for all entries, end to
-    end, and a rank has the same rows of each entry."""
+    """The intervals in the first batch entry, which has `count` rows. With lengths a plan is for the rows of
+    all entries, end to end, and a rank has the same rows of each entry."""
     return [(begin, min(end, count)) for begin, end in rows if begin < count]
 
 
@@ -18,15 +18,15 @@ class Plan:
 
     def __init__(self, made, sequence, queries, has_lengths, made_by):
         self._made, self._sequence, self._queries, self._has_lengths = made, sequence, queries, has_lengths
-        self._made_by = made_by  # a function and its arguments
+        self._made_by = made_by  # (a function, its arguments), which make an equal Plan
 
     def __reduce__(self):
         """For copy and pickle, which cannot copy the core's object."""
         return self._made_by
 
     def _for_caller(self, text):
-        """With lengths the rows of all entries lie end to end, and each rank has the same interval of each entry. For
-        the core this is block_cyclic, for the caller contiguous."""
+        """With lengths the rows of all entries lie end to end, and each rank has the same interval of each entry. The
+        core calls this block_cyclic, the caller contiguous; so the text gets the caller's word."""
         return text.replace("block_cyclic", "contiguous") if self._has_lengths else text
 
     strategy = property(lambda self: self._made.strategy)

@@ -28,7 +28,7 @@ def _around_checks(given):
 
 @checked(x=anything, from_plan=_plan, to_plan=_plan, comm=anything, axis=whole(0), around_checks=_around_checks)
 def redistribute(x, from_plan, to_plan, comm, *, axis=1):
-    """Takes x, this rank's rows in `from_plan`; returns its rows in `to_plan`. All ranks of comm must call.
+    """Takes x, this rank's rows in `from_plan`; returns this rank's rows in `to_plan`. All ranks of comm must call.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def redistribute(x, from_plan, to_plan, comm, *, axis=1):
     comm : as in annulus.attention(); None: this process alone.
 
     Returns a new array of the same kind and type with the rows to_plan.row_numbers(rank). A tensor's gradients
-    are moved back by the same exchange. If x has other rows than the plan on one rank, every rank raises AnnulusError.
+    are moved back by the reverse exchange. If x on one rank does not have the plan's rows, all raise AnnulusError.
 
     >>> zigzag, plain = (annulus.plan(8, 1, 1, ranks=2, strategy="ring", partition=name) for name in ("zigzag", "contiguous"))
     >>> x = zigzag.row_numbers(comm.rank)                  # rank 0: [0 1 6 7], rank 1: [2 3 4 5]
@@ -70,7 +70,7 @@ def _differentiable():
 
 
 def _transform_of(x):
-    """How PyTorch differentiates or maps the tensor x, if it does so in a way in which x cannot be moved."""
+    """Why x cannot be moved while PyTorch differentiates or maps it, in a message's words; None if x can be moved."""
     import torch
     from torch.autograd import forward_ad
     if torch._C._functorch.is_functorch_wrapped_tensor(x):
@@ -124,8 +124,8 @@ def _owners(plan):
 
 
 def _partners(mine, plan, ranks):
-    """(order, counts): sorts the rows `mine` by the rank that holds them in `plan`, then by their number; counts has
-    the number of rows for each rank. Sender and receiver use the same order without a message about it."""
+    """(order, counts): `order` sorts the rows `mine` by the rank that holds them in `plan`, then by their number;
+    `counts` has the number of rows for each rank. So sender and receiver agree on the order without a message."""
     first, holder, _ = _owners(plan)
     partner = holder[np.searchsorted(first, mine, "right") - 1]
     return np.lexsort((mine, partner)), np.bincount(partner, minlength=ranks)
@@ -191,7 +191,7 @@ def _exchanged(comm, numbers, out_counts, in_counts):
         return numbers if comm is None else np.empty((in_counts.sum(), 0), np.uint8)
     from mpi4py import MPI
     arrived = np.empty((in_counts.sum(), numbers.shape[1]), np.uint8)
-    row = MPI.BYTE.Create_contiguous(numbers.shape[1]).Commit()  # MPI's counts are C ints: they count rows, not bytes
+    row = MPI.BYTE.Create_contiguous(numbers.shape[1]).Commit()  # MPI's counts are C ints, so they count rows
 
     def described(array, counts):
         return [array, counts, np.cumsum(counts) - counts, row]

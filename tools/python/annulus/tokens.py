@@ -26,13 +26,13 @@ _words = arguments.listed(arguments.text(), "a list of texts, or a file of them"
     rows=arguments.optional(arguments.listed(arguments.whole(), "the first row, and the last + 1", lengths=(2,))),
     overwrite=arguments.flag)
 def token_page(result_file, tokens, page_file, *, query=None, head=None, batch=0, rows=None, overwrite=False):
-    """Writes one self-contained HTML page with the tokens; the more attention a token receives of all queries, the
-    darker it is. With `query`, a row, the page also shows the tokens that this row looks at most.
+    """Writes one self-contained HTML page with the tokens; the more attention a token receives from all queries,
+    the darker it is. With `query`, a row, the page also shows the tokens that this row looks at most.
 
     tokens  strings, one for each row; or a file with them: .json (a list), or text with one token per line
-    head    one query head; without it the mean over all
+    head    one query head; without it the mean over all heads
     batch   batch entry, counted from 0
-    rows    (begin, end) to show; without it all, of a long text the first 20,000
+    rows    (begin, end) to show; without it all rows, or the first 20,000 of a long text
 
     Raises AnnulusError if the result lacks a statistic, or if there is not exactly one token for each row.
     """
@@ -69,7 +69,7 @@ def _page(result, path, words, query, head, batch, rows):
     shown = _shown(rows, count)
     hints = list(_hints(result, shown, received, batch, head))
     whose = f"head {head}" if head is not None else f"mean over {result.sizes['head']} heads"
-    own = found is not None and row_axis(result["top_rows"].dims) == "query"  # then a query is not one of the tokens
+    own = found is not None and row_axis(result["top_rows"].dims) == "query"  # a query is then no token
     who, marked = (f"query {query}", None) if own else (f"row {query}", query)
     sections = []
     if received is not None:
@@ -97,7 +97,7 @@ def _shown(rows, count):
 
 def _hints(result, shown, received, batch, head):
     """What a browser shows when the pointer is over a token: "row 6: received 2.1, entropy 1.3 nats"."""
-    of_tokens = "entropy" in result and row_axis(result["entropy"].dims) == "sequence"  # not if queries are other rows
+    of_tokens = "entropy" in result and row_axis(result["entropy"].dims) == "sequence"  # queries are then tokens
     entropy = of_rows(result, "entropy", batch, head) if of_tokens else None
     for row in shown:
         found = [f"received {received[row]:.4g}"] if received is not None else []
@@ -138,5 +138,5 @@ def _listing(words, found, head):
 
 
 def _plain(word):
-    """A token for a cell of a table, which escapes markup itself."""
+    """A token for pages.table(), which escapes markup."""
     return repr(word)[1:-1]

@@ -27,11 +27,11 @@ def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
     return (out.swapaxes(1, 2), lse.swapaxes(1, 2)) if axes == "bhsd" else (out, lse)
 
 
-# Largest deviation from the definition, as in `annulus verify`: max |x - y| / max(1, max |y|).
+# Largest allowed deviation of results x from the definition y, as in `annulus verify`: max |x - y| / max(1, max |y|).
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
 
 
-# The same limit by the precision of the computation (core/tolerance.hpp); for float64 the type of the tensors decides.
+# The same limit by the precision of the computation (core/tolerance.hpp); for float64 the tensors' type decides.
 OF_PRECISION = {"float32": 1e-5, "3xtf32": 1e-5, "6xbfloat16": 1e-5, "3xbfloat16": 1e-4, "tf32": 3e-3, "bfloat16": 2e-2}
 
 # How much rounding may change a score of size 1, by the precision of the computation; other precisions: 2**-24.
@@ -61,9 +61,9 @@ def _error(found, expected):
 
 
 def _score_size(lse, sink, keys):
-    """About how large the largest scores are, as in verify/forward.cpp: lse is (B, rows, H) by the definition."""
+    """Estimates the largest |score| of any row as verify/forward.cpp does, from lse (B, rows, H) by the definition."""
     lse = np.where(np.isfinite(lse), lse, 0)  # rows without keys
-    of_keys = 1 if sink is None else 1 - np.exp(np.minimum(_doubles(sink, "sink") - lse, 0))  # the weight of all keys
+    of_keys = 1 if sink is None else 1 - np.exp(np.minimum(_doubles(sink, "sink") - lse, 0))  # weight of keys, not sink
     return np.max(of_keys * (np.abs(lse) - np.log(keys)), initial=0)
 
 
@@ -79,7 +79,7 @@ def _doubles(array, name):
          more=(*WORDS, "sink"))
 def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
     """Compares out and lse of attention(q, k, v, **words) with the definition, in `rows` rows spread over the sequence.
-    Returns a Verified, which is true if they are equal up to rounding.
+    Returns a Verified, which is true if out and lse agree with it up to rounding.
 
     >>> x = np.ones((1, 10, 2, 4)); bool(annulus.verify(x, x, x, *annulus.attention(x, x, x)))
     True

@@ -23,7 +23,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-/// All repeats of a case. Times and counts are sums of the forward and the backward pass.
+/// All repeats of a case. Unless said otherwise, numbers are sums of the forward and the backward pass.
 class Repeats {
  public:
   Repeats(const CaseMeasurements& of, const core::Shape& shape) : of_(of), shape_(shape) {}
@@ -33,12 +33,12 @@ class Repeats {
     return each([](const report::PassMeasurements& pass) { return pass.seconds; });
   }
   double median_seconds() const { return median(seconds()); }
-  /// For each repeat, the longest wait of any rank in the forward pass, plus the longest one in the backward pass.
+  /// For each repeat, the longest wait of any rank in the forward pass, plus the longest wait in the backward pass.
   std::vector<double> wait() const {
     return each([](const report::PassMeasurements& pass) { return pass.most("wait_seconds"); });
   }
-  /// The largest value of any rank in the forward pass, plus that in the backward pass. Reads only the first repeat, so
-  /// use it only for counts, which are the same in all repeats. sum() adds the values of all ranks instead.
+  /// The largest value of any rank in the forward pass, plus the largest in the backward pass. sum() takes the sums of
+  /// all ranks instead. Both read only the first repeat, so use them only for counts, which all repeats have in common.
   double most(const char* name) const {
     return each([&](const report::PassMeasurements& pass) { return pass.most(name); }).front();
   }
@@ -59,6 +59,7 @@ class Repeats {
     return 1e-9 *
            (of_.backward.empty() ? forward : forward + core::backward_flops(of_.backward[0].sum("kept"), shape_));
   }
+  /// The busiest rank's work over the mean work of all ranks, in the forward pass alone.
   double balance() const {
     const report::PassMeasurements& pass = of_.forward[0];
     return pass.most("kept") * double(pass.of("kept").size()) / std::max(pass.sum("kept"), 1.0);
@@ -201,7 +202,7 @@ const Shown shown[] = {
     {"status", [](const store::CaseRecord& r) { return r.word_in("status"); }},
 };
 
-/// Pads every column to the width of its widest entry.
+/// Pads every column to the width of its widest text.
 std::string aligned(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {

@@ -18,7 +18,7 @@ namespace annulus::app {
 /// The measurements of all repeats of a case, on rank 0.
 struct CaseMeasurements {
   std::vector<report::PassMeasurements> forward;     ///< one for each repeat
-  std::vector<report::PassMeasurements> backward;    ///< one for each repeat, or none
+  std::vector<report::PassMeasurements> backward;    ///< one for each repeat; empty without gradients
   double peak_bytes = 0;                             ///< on the rank where it is largest
   double predicted_peak_bytes = 0;                   ///< on the rank where it is largest
   double predicted_seconds = 0;                      ///< NaN: the model cannot predict it
@@ -47,7 +47,7 @@ bool is_measured(const store::CaseRecord& record);
 
 /// One record for each case, in the order of the cases; empty for a case without a record.
 using CaseRecords = std::vector<std::optional<store::CaseRecord>>;
-/// Prefers a measured record to a failed one, and an earlier record to a later one.
+/// Chooses one record for each case: a measured record rather than a failed one, and among these the earliest.
 CaseRecords best_records(const std::vector<store::CaseRecord>& all, const std::vector<runfile::BenchCase>& cases);
 
 /// The swept keys, then the measured columns. A value that was not measured is NaN, 0 in a column of whole numbers,

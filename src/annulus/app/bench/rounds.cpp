@@ -86,8 +86,8 @@ class Rounds {
     listener_.finished(record);
   }
 
-  /// Does the `work` of a case. If it fails with the same error on all ranks, records the failure and returns false, so
-  /// that other cases continue.
+  /// Does the `work` of a case. If the work fails with the same error on all ranks, records the failure and returns
+  /// false, so that the other cases continue.
   template <class Work>
   bool succeeds(const runfile::BenchCase& one, const Work& work) {
     std::string error;
@@ -96,7 +96,7 @@ class Rounds {
       return true;
     } catch (const comm::AgreedError& what) {
       error = what.what();
-    } catch (const core::Error& what) {  // perhaps only this rank failed: ends the job, so that no rank waits for it
+    } catch (const core::Error& what) {  // perhaps only this rank failed: the job must end, so that no rank waits
       if (comm_.size() > 1) throw;
       error = what.what();
     }
@@ -107,7 +107,7 @@ class Rounds {
     return false;
   }
 
-  /// Returns the peak rate of multiply-adds, as a mean over the ranks. It is measured once per group, because it
+  /// Returns the peak rate of multiply-adds, as a mean over the ranks. Each group measures this rate anew, because it
   /// changes from minute to minute. Collective.
   double peak(core::Precision precision) {
     const auto known = peaks_.find(precision);
@@ -128,7 +128,7 @@ class Rounds {
   const CaseListener& listener_;
   const comm::Communicator& comm_;
   const Index runs_;
-  const double all_;  // sum of the cases' predicted seconds, one run of each
+  const double all_;  // sum of the predicted seconds of one run of each case
   const Index cases_;
   report::ProgressLine line_;
   double done_ = 0;

@@ -27,7 +27,7 @@ std::string input_text(const Job& job) {
   return text;
 }
 
-/// Is used instead of a result file. Gathers the sampled rows from the ranks that hold them, and keeps all of them on
+/// Takes results in place of a result file. Gathers the sampled rows from the ranks that hold them, and keeps them on
 /// every rank, so that every rank can compare any row.
 class SampledResult final : public store::RowWriter {
  public:
@@ -41,7 +41,7 @@ class SampledResult final : public store::RowWriter {
   void write_parts(const std::vector<store::MatrixPart>&,
                    const std::function<store::RankOf(const std::string&)>&) override {}  // weights are not compared
 
-  /// Returns numbers (B, rows, numbers of a row); each of `rows` must be a sampled row.
+  /// Returns rows of the dataset `name` as (B, rows, numbers of a row). Each of `rows` must be a sampled row.
   verify::Numbers operator()(const std::string& name, core::Interval rows) const {
     const Tensor& tensor = tensors_.at(name);
     verify::Numbers part;
@@ -184,7 +184,7 @@ bool Trial::shares_with(const std::vector<std::unique_ptr<Trial>>& others) {
     if (!other || input_text(other->job_) != text) return false;
     const auto same_rows = [](const auto& one, const auto& two) { return one.intervals() == two.intervals(); };
     const pattern::Partition &theirs = other->job_.partition, &ours = job_.partition;
-    return std::equal(theirs.begin(), theirs.end(), ours.begin(), ours.end(), same_rows) &&  // all ranks decide alike
+    return std::equal(theirs.begin(), theirs.end(), ours.begin(), ours.end(), same_rows) &&  // so all ranks agree
            work_->share_inputs(*other->work_);
   });
 }
@@ -216,7 +216,7 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   if (library != nullptr) measured_.pairs.add(before, library->computed());
   const comm::Scope scope("the gathering of what was measured");
   const double fullest = double(comm_.max(peak - other_bytes));
-  if (!has_run_) measured_.peak_bytes = fullest;  // later runs reuse buffers that other cases left
+  if (!has_run_) measured_.peak_bytes = fullest;  // only once: later runs reuse buffers that other cases left
   has_run_ = true;
   if (!last) work_->drop_results();  // frees memory for the other cases
   if (!counts) return;

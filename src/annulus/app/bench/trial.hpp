@@ -14,9 +14,9 @@ struct PlannedCase {
   const runfile::BenchCase* one = nullptr;  ///< not owned
   double seconds = 0;  ///< predicted for one run; NaN: the model cannot predict it; 0: no prediction was asked for
   double bytes = 0;    ///< predicted peak on the rank where it is largest; 0: no prediction was asked for
-  bool alone = false;  ///< an earlier launch began, but did not measure this case: the case may have ended that launch
-  /// input.file, then the other files that contain parts of its datasets, and their states when the case was checked;
-  /// empty: the numbers are generated.
+  bool alone = false;  ///< an earlier launch began this case but did not measure it: perhaps the case ended that launch
+  /// input.file, then the other files that contain parts of its datasets, each with its state when the case was
+  /// checked; empty: the numbers are generated.
   std::vector<std::pair<std::string, store::FileState>> input_files{};
 };
 

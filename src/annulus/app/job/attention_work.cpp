@@ -44,9 +44,9 @@ pattern::Partition rows_of_q(const Job& job) {
   return rows;
 }
 
-/// A run of attention without a layer, or a slice of such a run (some batch entries, or some heads of one entry). It
-/// reads q, k and v, and writes out, lse and statistics. With gradients it also reads dout and, if the input has it,
-/// dlse, and writes dq, dk and dv.
+/// A run of attention without a layer, or a slice of such a run (some batch entries, or some heads of one entry). Reads
+/// q, k and v, and writes out, lse and statistics. With gradients, also reads dout and, if the run file names it, dlse,
+/// and writes dq, dk and dv.
 class AttentionWork final : public Work {
  public:
   AttentionWork(const Job& job, core::RowSource& source, const comm::Communicator& comm)
@@ -70,7 +70,7 @@ class AttentionWork final : public Work {
   ~AttentionWork() override {
     try {
       if (last_ > 0) source_.wait(last_);
-    } catch (const core::Error&) {  // a read error does not matter any more: these rows are not needed
+    } catch (const core::Error&) {  // a read error does not matter, because nothing uses these rows any more
     }
   }
 
@@ -115,7 +115,7 @@ class AttentionWork final : public Work {
   void read_gradients() override {
     const comm::Scope scope("the reading of dout");
     if (!reads_ahead_) start_gradients();
-    finish_reading(gradient_inputs_);  // waits for nothing if reads_ahead_: read_inputs() has waited for the last read
+    finish_reading(gradient_inputs_);  // if reads_ahead_, read_inputs() has waited for these reads, too
     gradient_inputs_.clear();
   }
 
@@ -198,7 +198,7 @@ class AttentionWork final : public Work {
     return query_rows_.empty() || has_rows_of_k(tensor) ? rows() : query_rows_[std::size_t(comm_.rank())];
   }
 
-  /// How many rows of an input this rank reads in each batch entry: those of its rows that exist.
+  /// How many rows of an input this rank reads in each batch entry: of its rows, those that exist (no padding).
   Index rows_read(StoredTensor tensor) const {
     const strategies::Problem& problem = job_.problem;
     const bool keys = has_rows_of_k(tensor);
@@ -216,7 +216,7 @@ class AttentionWork final : public Work {
   /// Bytes of memory for this rank's rows of a tensor.
   Index bytes_of(StoredTensor tensor) const { return bytes_of_rows(job_.problem, tensor, rows_of(tensor).count()); }
 
-  /// Copies a result to host memory; its bytes start at `begin` of the buffer (dk and dv are in one buffer).
+  /// Copies a result to host memory. In `buffer`, the result starts at byte `begin` (dk and dv are in one buffer).
   HostTensor on_host(StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) const {
     HostTensor one{tensor, HostSide(buffer.at(begin), bytes_of(tensor))};
     one.host.from_device();
@@ -248,8 +248,8 @@ class AttentionWork final : public Work {
     });
   }
 
-  /// Begins to read a tensor. In `memory`, the numbers of a head begin `apart` bytes after those of the head before
-  /// (also from row to row); 0: no gaps.
+  /// Begins to read a tensor into `memory`, row by row, and in each row head by head. The numbers of a head begin
+  /// `apart` bytes after the numbers of the head before; if `apart` is 0, there are no gaps between heads.
   void start(StoredTensor tensor, std::vector<HostTensor>& inputs, void* memory, Index apart = 0) {
     const strategies::Problem& problem = job_.problem;
     const Index numbers = strategies::head_numbers_of(problem, tensor);
@@ -266,7 +266,7 @@ class AttentionWork final : public Work {
     comm::agree(comm_, [&] {
       try {
         if (last_ > 0) source_.wait(std::exchange(last_, 0));
-      } catch (const core::Error&) {  // if the file was replaced or cut short, the error must say that
+      } catch (const core::Error&) {  // if the file was replaced or cut short, say so instead
         if (job_.input) store::check_unchanged(job_.input->inspected());
         throw;
       }
@@ -279,8 +279,8 @@ class AttentionWork final : public Work {
     }
   }
 
-  /// Checks that these tensors are finite, and writes them. Does not check integers, nor lse, which look_at_lse()
-  /// checks. Collective.
+  /// Checks that these tensors are finite, and writes them. Does not check integers, or lse, because look_at_lse() has
+  /// checked it. Collective.
   void write(store::RowWriter* file, std::vector<HostTensor> tensors) {
     const auto type_of = [&](const HostTensor& one) { return strategies::memory_type_of(job_.problem, one.tensor); };
     for (HostTensor& one : tensors) {
@@ -327,8 +327,8 @@ class AttentionWork final : public Work {
     drop_statistics();
   }
 
-  /// Changes the row numbers in `top_rows`, so that they start at 0 in each batch entry. Call it if all entries form
-  /// one sequence.
+  /// Changes the row numbers in `top_rows`, so that they start at 0 in each batch entry. Call it if all batch entries
+  /// form one sequence.
   void count_in_entry(HostSide& top_rows) const {
     auto* const row = static_cast<std::int64_t*>(top_rows.data());
     const Index sequence = job_.file_shape().sequence;

@@ -37,7 +37,8 @@ std::string state_fingerprint(const TrainingState& state, const layer::LayerProb
   return fmt::format("{:016x}", fingerprint_of(state.weights, layer, comm) + store::fingerprint(losses));
 }
 
-/// Throws if the numbers are not those that were saved. Files of an older version have no fingerprint to compare.
+/// Throws if the numbers read are not those that were saved. Accepts files of older versions, which have no
+/// fingerprint.
 void check_state(const std::string& file, const TrainingState& state, const TrainingJob& training,
                  const comm::Communicator& comm) {
   const std::string found = state_fingerprint(state, *training.request.layer, comm);
@@ -53,7 +54,7 @@ void check_state(const std::string& file, const TrainingState& state, const Trai
   });
 }
 
-/// Data that every checkpoint file has, also a checkpoint of another training run.
+/// What every checkpoint file has, even that of another training.
 struct FoundCheckpoint {
   Index steps;            ///< steps that are done
   runfile::RunFile made;  ///< settings with which the checkpoint was made
@@ -75,7 +76,8 @@ FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& reque
   }
 }
 
-/// Throws if the weights were trained on other data. Call it on rank 0.
+/// Throws if the weights in `file` were trained on data with other fingerprints than those of `training`. Call it on
+/// rank 0.
 void check_data(const std::string& file, const TrainingJob& training) {
   const Request& request = training.request;
   for (const TrainingData& data : training.data) {
@@ -96,8 +98,9 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   const std::string why = "of a checkpoint of " + request.run.name;
   const auto [steps, made] = look_at_checkpoint(file, request);
   verify::check_datasets(file, {loss_spec(steps)}, why);
-  // Not compared: keys that a training ignores, the type of its final result, and names of datasets. check_data()
-  // compares the numbers of a dataset, but only if both trainings have it: otherwise its name must be compared.
+  // Some keys may differ: keys that a training ignores, and the type of its final result. If the file has the
+  // fingerprint of a dataset, the dataset's name may differ, because check_data() compares the numbers. If the file has
+  // the fingerprints of all datasets, input.file may differ, too.
   std::vector<std::string_view> excused{"compute.backward", "layer.dy", "output.type"};
   bool known = true;
   for (const TrainingData& data : training.data) {
@@ -113,7 +116,7 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
     fail(ErrorKind::failure, "{}: this checkpoint was made with other settings than {} has now: {}", file,
          request.run.name, fmt::join(changes, "; "));
   }
-  check_data(file, training);  // after the settings, which may say why the numbers differ: input.lengths changes x
+  check_data(file, training);  // after the settings, which may tell why numbers differ: input.lengths changes x
   verify::check_datasets(file, weight_specs("", *training.request.layer), why);
   if (steps > request.run.settings.train->steps) {
     refuse(request.run, "train.steps", " is {}, and {} has {} steps done", request.run.settings.train->steps, file,
@@ -128,8 +131,7 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   return steps;
 }
 
-/// Says why the checkpoint cannot be read; empty if it can be read. An unreadable file must not become the previous
-/// checkpoint.
+/// Says why a checkpoint cannot be read; empty if it can be read.
 std::string why_unreadable(const std::string& file, const TrainingJob& training) {
   try {
     look_at_checkpoint(file, training.request);
@@ -140,7 +142,8 @@ std::string why_unreadable(const std::string& file, const TrainingJob& training)
 }
 
 /// Returns the checkpoint to continue from: `named` or, if `named` cannot be read, the previous checkpoint. Empty if
-/// `named` does not exist: annulus never removes it, so nothing was saved, or a user wants to begin anew. For rank 0.
+/// `named` does not exist: annulus never removes this file, so nothing was saved, or a user has removed it to begin
+/// anew. Call it on rank 0.
 std::string newest(const std::string& named, const TrainingJob& training) {
   const std::string before = previous_of(named);
   if (!store::exists(named)) return "";
@@ -165,7 +168,7 @@ void check_previous(const TrainingJob& training) {
          run.where("train.checkpoint"), before, why, before);
   };
   if (!store::exists(named)) refuse_it(fmt::format("there is no {}", named));
-  if (!why_unreadable(named, training).empty()) return;  // load_checkpoint() takes `before` instead, and checks it
+  if (!why_unreadable(named, training).empty()) return;  // load_checkpoint() has taken `before`, and checked it
   try {
     check_checkpoint(before, training);
   } catch (const core::Error& error) {
@@ -195,12 +198,13 @@ void keep_previous(const TrainingJob& training) {
   const std::string& checkpoint = training.request.run.settings.train->checkpoint;
   const std::string now = runfile::follow_links(checkpoint), before = previous_of(checkpoint);
   const comm::BlockingScope inside("the keeping of " + now);
+  // An unreadable file must not replace the previous checkpoint.
   if (!store::exists(now) || !why_unreadable(now, training).empty()) return;
   // A hard link gives the file a second name, NAME.previous. The file keeps NAME until a new checkpoint takes NAME.
   store::remove_leftovers(before);  // left by a process that was killed between link and rename
   const std::string second = store::temporary_name(before);
   if (link(now.c_str(), second.c_str()) == 0 && rename(second.c_str(), before.c_str()) != 0) unlink(second.c_str());
-  unlink(second.c_str());  // if both names are links to one file, rename() removes neither
+  unlink(second.c_str());  // because rename() does nothing if both names belong to one file
 }
 
 void remove_previous(const std::string& checkpoint) {
@@ -240,7 +244,7 @@ void save_training(store::OutputFile& file, const TrainingJob& training, const T
   const runfile::TrainSettings& settings = *training.request.run.settings.train;
   // A result has one more loss than it has steps: the loss of the weights after the last step.
   const Index steps = std::min(state.steps_done(), settings.steps);
-  // The input's weights are finite. So if steps were done, one of them has made a number too large.
+  // The input's weights are finite. So if steps were done, a step has made the number that is not finite.
   const std::string causes =
       state.steps_done() == 0
           ? fmt::format("on rank {}, {}", comm.rank(), causes_of_no_number(training.request.problem))

@@ -1,4 +1,4 @@
-// Describes in words: a job, and the origin of a file (program, machine, time).
+// Describes in words a job, and the origin of a file (program, machine, time).
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ std::string describe_pattern(const strategies::Problem& problem);
 /// The shape: "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
 std::string describe_shape(const Request& request);
 /// The shape, the order of the input's axes and, if products have another type than sums, the type of products:
-/// "..., bfloat16 (axes bshd), products of bfloat16". "By vectors" after the type: this machine has no AMX, so vector
-/// instructions compute the products.
+/// "..., bfloat16 (axes bshd), products of bfloat16". "By vectors" follows if vector instructions compute split
+/// products (3xbfloat16, 6xbfloat16), because this machine has no AMX.
 std::string describe_tensors(const Request& request);
 /// The layer: "width 512, rope base 10000, biases, sharding fsdp".
 std::string describe_layer(const Request& request);
@@ -26,7 +26,7 @@ std::string title_of(const Request& request);
 std::vector<std::string> notes_on(const strategies::Problem& problem);
 /// Says what a reproducible problem guarantees, and how it is computed; empty for other problems.
 std::string describe_bits(const Job& job);
-/// The blocks and their units: "32 blocks of 524288 rows, units of at most 1.2 s and 310.0 MiB".
+/// The blocks of strategy stream, and their units: "32 blocks of 524288 rows, units of at most 1.2 s and 310.0 MiB".
 std::string describe_blocks(const planner::StreamCut& cut);
 /// The units of a run in passes: "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB
 /// on the fullest rank".

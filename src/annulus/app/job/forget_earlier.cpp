@@ -13,8 +13,8 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-/// Removes the part file of a journal that will be removed. The journal's layout has the inode of that file. Without a
-/// valid layout, the existing file is removed only if the journal says that a launch was making a part file.
+/// Removes the part file of a journal that will be removed. The file must have the inode that the journal's layout
+/// records or, if the journal has no valid layout, the journal must say that a launch was making a part file.
 void forget_part(const store::Journal& journal, const std::string& part) {
   if (!store::is_taken(part)) return;
   bool is_its = journal.is_making();
@@ -34,7 +34,7 @@ void forget_earlier(const Request& request, const comm::Communicator& comm) {
     const comm::BlockingScope inside("the removal of " + paths.journal);
     std::optional<store::Journal> journal = store::Journal::find(paths.journal);
     if (!journal || journal->head() == store::whole_head) return;
-    const store::Journal::Lock lock(*journal);  // locks the journal: no other launch can begin or continue
+    const store::Journal::Lock lock(*journal);  // while the journal is locked, no other launch can begin or continue
     if (const auto worker = journal->worker()) {
       fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it{}", paths.journal,
            *worker, journal->if_gone(paths.part));

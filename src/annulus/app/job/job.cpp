@@ -13,8 +13,8 @@
 namespace annulus::app {
 namespace {
 
-/// Says why matrix units of some rank cannot make reproducible results (ranks may have different GPUs). Empty if all
-/// can. Collective.
+/// Says why matrix units of some rank cannot make reproducible results (ranks may have different GPUs). Empty if those
+/// of all ranks can. Collective.
 std::string why_no_granules(const strategies::Problem& problem, const comm::Communicator& comm) {
   std::string why;
   comm::agree(comm,
@@ -35,7 +35,7 @@ int ulysses_ranks(const runfile::RunFile& run, int ranks, Index smallest_node) {
   return int(size);
 }
 
-/// Refuses a strategy that cannot run with this MPI. `verify` does not call this: it runs no strategy.
+/// Refuses a strategy that cannot run with this MPI.
 void check_available(const runfile::RunFile& run, const strategies::Strategy& strategy) {
   const std::string reason = strategy.unavailable();
   if (reason.empty()) return;
@@ -67,15 +67,16 @@ std::string why_no_stream(const Job& job, std::string& key) {
   return "";
 }
 
-/// True if the run continues an earlier launch that was cut into blocks (strategy stream); continues_slices(): a
-/// launch that was cut into slices.
+/// continues_blocks() is true if the run continues an earlier launch that cut the problem into blocks (strategy
+/// stream), continues_slices() if that launch cut it into slices.
 bool continues_blocks(const JobOptions& options) { return options.recorded && options.recorded->strategy == "stream"; }
 bool continues_slices(const JobOptions& options) {
   return options.recorded && !continues_blocks(options) && options.recorded->numbers.contains("batch_entries") &&
          options.recorded->numbers.contains("kv_heads");
 }
 
-/// Cuts a job of strategy stream into blocks, unless the choice of the strategy has already done so.
+/// Cuts a job of strategy stream into blocks, unless choose() has already done so. Refuses the job if stream cannot
+/// compute it.
 void cut_stream(Job& job, const JobOptions& options) {
   std::string key = "distribution.strategy";
   const std::string why = options.stream == planner::StreamOffer::never
@@ -90,7 +91,7 @@ void cut_stream(Job& job, const JobOptions& options) {
   job.problem.partition = pattern::PartitionKind::contiguous;
 }
 
-/// Sets the strategy that `auto` chooses, and with it the partition, or how stream cuts the problem.
+/// Sets the strategy that `auto` chooses, and the partition or, for strategy stream, the cut into blocks.
 void choose(Job& job, const JobOptions& options) {
   job.choice = planner::choose(job.problem, job.ranks, job.run.settings.distribution.local_below, job.machine,
                                /*in_slices=*/!job.layer, job.file_shape().sequence);
@@ -125,9 +126,9 @@ void decide(Job& job, const JobOptions& options) {
   if (job.is_streamed()) cut_stream(job, options);
 }
 
-/// Refuses the job if a block does not fit into memory, because users choose stream to save memory. Jobs of other
-/// strategies get only a warning, unless the user sets the limit (check_memory_limit()). Blocks of an interrupted run
-/// are refused only if the user sets the limit, because the free memory is an estimate.
+/// Refuses a job of strategy stream if a block does not fit into memory, because users choose stream to save memory.
+/// Jobs of other strategies get only a warning, unless the user sets the limit (check_memory_limit()). Blocks of an
+/// interrupted run are refused only if the user sets the limit, because the free memory is an estimate.
 void check_blocks(const Job& job) {
   const core::Machine& machine = job.machine;
   if (job.stream->memory_bytes <= machine.memory_per_rank) return;
@@ -168,9 +169,9 @@ void check_order(const Job& job) {
          core::name_of(job.problem.precision), why);
 }
 
-/// Refuses a strategy or partition whose bits depend on the number of ranks. The message names the key to change: the
-/// partition, if a contiguous partition is reproducible; compute.backward (or output.statistics), if only that pass is
-/// not reproducible; otherwise the strategy.
+/// Refuses a strategy or partition with which bits depend on the number of ranks. The message names the key to change:
+/// the partition, if a contiguous partition is reproducible; otherwise compute.backward (or output.statistics), if the
+/// forward pass is reproducible; otherwise the strategy.
 void check_reproducible(const Job& job) {
   const int ranks = job.ranks;
   const strategies::Strategy& strategy = *job.strategy;
@@ -210,8 +211,8 @@ std::string explain_too_large(const Job& job, double least) {
 }
 
 /// Predicts the memory of a layer, and sets the error message if it is too much. A layer is never cut into slices.
-/// Collective: the ranks share the predictions, because there is one for each rank, and each takes longer with more
-/// ranks.
+/// Collective: each rank makes some of the predictions, because there is one prediction for each rank, and each takes
+/// longer with more ranks.
 void look_at_layer_memory(Job& job, Purpose purpose, const comm::Communicator& comm) {
   Index most = 0;
   comm::agree(comm, [&] {
@@ -273,7 +274,7 @@ void decide_slices(Job& job, const JobOptions& options) {
           job.run.where("compute.reproducible"), describe_shape(job), report::describe_bytes(most),
           job.strategy->name());
     }
-    // The limit may be an estimate that is too low. In that case the smallest slices are the most likely to fit.
+    // If no slice fits, the limit may be an estimate that is too low. The smallest slices are the most likely to fit.
     job.slices = size ? *size : smallest_slices(*job.strategy, job.problem, job.ranks);
   }
   const planner::SliceMemory needed = memory(job.slices);
@@ -281,7 +282,7 @@ void decide_slices(Job& job, const JobOptions& options) {
   job.slice_bytes = job.reads_ahead ? needed.ahead : needed.alone;
 }
 
-/// The choice of this rank if all ranks choose the same; otherwise `common`. Collective.
+/// Returns the choice `mine` of this rank if all ranks choose the same; otherwise `common`. Collective.
 template <class Choice>
 Choice agreed(Choice mine, Choice common, const comm::Communicator& comm) {
   const std::vector<core::Index> all = comm.gather_all(core::Index(mine));
@@ -314,7 +315,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     const kernels::WantedOfBackend wanted = wanted_of(job.run.settings, job.problem);
     job.problem.backend = agreed(kernels::default_backend(wanted), kernels::default_backend(), comm);
   }
-  job.instruction_set_note = agree_on_instruction_set(comm);  // predictions of memory below depend on the set
+  job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted, which depends on the set
   if (!job.run.settings.compute.precision) {
     const strategies::Problem& p = job.problem;
     const bool any_cut = p.reproducible && !strategies::why_not_by_granules(p).empty();

@@ -23,23 +23,24 @@ struct Job : Request {
   std::optional<planner::Choice> choice;  ///< what `auto` chose, and why; empty if `auto` did not choose
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition partition;
-  std::optional<planner::StreamCut> stream;  ///< how stream cuts, or would cut, the job; empty: not computed
+  std::optional<planner::StreamCut> stream;  ///< how strategy stream cuts, or would cut, the job; empty: not computed
   /// Says why some rank does not use its best instruction set; empty if every rank does.
   std::string instruction_set_note;
 
-  /// Size of the slices that are computed one after another. If the run continues slices of an earlier launch, they
-  /// keep their size. For a layer and for stream it is the whole problem, otherwise as much as fits into a rank's
-  /// memory, or the smallest size if nothing fits. If Problem::has_own_keys(), a slice has at most one batch entry.
+  /// Size of the slices that are computed one after another. If the run continues slices of an earlier launch, slices
+  /// keep their size. For a layer and for strategy stream, a slice is the whole problem. Otherwise it is as large as
+  /// fits into a rank's memory, or as small as possible if nothing fits. If Problem::has_own_keys(), a slice has at
+  /// most one batch entry.
   strategies::SliceSize slices;
   bool reads_ahead = false;  ///< the next slice's inputs fit into memory together with a slice
   double slice_bytes = 0;    ///< bytes of a slice, or of the layer, on the fullest rank, including what is read ahead
   /// Says why matrix units of some rank cannot make reproducible results (strategies::make_reproducible()). Empty if
-  /// all can, or if results need not be reproducible.
+  /// those of all ranks can, or if results need not be reproducible.
   std::string why_no_granules;
   std::string why_too_large;  ///< why the slices, or the layer, do not fit; empty: they fit
   bool goes_on = false;       ///< the slices or blocks are those of an interrupted run
 
-  /// A rank's queries, as rows of the sequence.
+  /// A rank's rows of q, numbered as rows of the sequence (of k).
   pattern::StoredRows held_queries(int rank) const;
   Index slice_count() const { return strategies::slices_of(problem.shape, slices); }
 };
@@ -67,7 +68,7 @@ struct JobOptions {
   RunFileArguments words;
   Purpose purpose = Purpose::run;
   std::optional<int> ranks{};            ///< empty: the launched ranks
-  std::optional<std::string> machine{};  ///< a machine file; empty: the run file's, or the available nodes
+  std::optional<std::string> machine{};  ///< a machine file in place of the run file's distribution.machine
   const Nodes* nodes = nullptr;          ///< result of nodes_of(), for callers that make many jobs
   planner::StreamOffer stream = planner::StreamOffer::never;
   std::optional<Cuts> recorded{};  ///< the cuts of the earlier launch that the run continues

@@ -16,7 +16,7 @@ namespace {
 using layer::LayerProblem;
 using layer::Weight;
 
-/// Names of each weight's axes: the width of x, and the widths of q, k or v with all heads.
+/// Names of each weight's axes. `width` is that of x, `q_width` that of q, `kv_width` that of k and v, with all heads.
 constexpr std::array axes_of_weights{"width q_width", "width kv_width", "width kv_width", "q_width width",
                                      "q_width",       "kv_width",       "kv_width",       "width"};
 
@@ -27,7 +27,7 @@ Weight weight_called(const std::string& name) {
   core::fail(core::ErrorKind::failure, "no weight is called {}", name);
 }
 
-/// The rank that writes the number at (row, column) of a weight.
+/// The rank that writes the number at (row, column) of a weight to a file.
 int rank_that_writes(const LayerProblem& problem, Weight weight, int ranks, Index row, Index column) {
   for (int rank = 0; rank < ranks; ++rank) {
     const core::Rectangle box = layer::written(problem, weight, rank, ranks);
@@ -165,7 +165,7 @@ verify::Findings compare_with_definition(const Request& request, const verify::S
     return verify_attention({request.problem, request.run.settings.input, request.input}, sample, comm);
   }
   layer::LayerProblem whole = *request.layer;
-  whole.sharding = layer::Sharding::none;  // here every rank needs all weights, whatever the run's sharding was
+  whole.sharding = layer::Sharding::none;  // because verify_layer() needs all weights on every rank
   const layer::Weights weights = load_weights(request, whole, comm);
   return verify_layer({whole, *request.run.settings.layer, request.input->inspected(), weights}, sample, comm);
 }

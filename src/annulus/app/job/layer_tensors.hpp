@@ -20,7 +20,7 @@ std::vector<store::TensorSpec> weight_specs(const std::string& prefix, const lay
 
 // All functions below are collective and throw the same Error on every rank.
 
-/// The fingerprint of a tensor (B, S, E). `rows`: this rank's rows.
+/// The fingerprint of a tensor (B, S, E). `rows` has this rank's rows of the tensor.
 std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm);
 /// The fingerprint of all weights; it does not depend on the sharding.
 std::uint64_t fingerprint_of(const layer::Weights& weights, const layer::LayerProblem& problem,
@@ -28,14 +28,14 @@ std::uint64_t fingerprint_of(const layer::Weights& weights, const layer::LayerPr
 /// Loads this rank's rows of x, dy or target.
 core::Buffer load_rows(const Request& request, const layer::Layer& layer, const std::string& dataset,
                        const comm::Communicator& comm);
-/// Loads only the parts of the weights that this rank keeps: from the input file's datasets, or from a checkpoint,
-/// whose datasets are weight_specs("").
+/// Load only the parts of the weights that this rank keeps. The first function reads the input file's datasets, the
+/// second those of a checkpoint, which are weight_specs("").
 layer::Weights load_weights(const Request& request, const layer::LayerProblem& problem, const comm::Communicator& comm);
 layer::Weights load_weights(const store::InspectedFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 
-/// Writes weights, or their gradients, as weight_specs(prefix); without `file`, only checks them. Throws if a number is
-/// NaN or infinite; `causes` ends the message.
+/// Writes weights, or their gradients, as weight_specs(prefix). If `file` is nullptr, only checks them. Throws if a
+/// number is NaN or infinite; the message ends with `causes`.
 void write_weights(const std::string& prefix, const layer::Weights& weights, const layer::LayerProblem& problem,
                    const std::string& causes, const comm::Communicator& comm, store::RowWriter* file);
 

@@ -30,7 +30,7 @@ class LayerWork : public Work {
     return backward_.metrics;
   }
 
-  /// Also checks the scores' range, which could not be checked earlier because the layer makes q and k itself.
+  /// Also checks whether scores may overflow. This is not possible earlier, because the layer makes q and k itself.
   report::LseFindings write_outputs(store::RowWriter* file) override {
     write("y", forward_.y, file);
     forward_.y = {};
@@ -63,7 +63,7 @@ class LayerWork : public Work {
     }
   }
 
-  bool share_inputs(const Work&) override { return false; }  // other shardings keep other weights on a rank
+  bool share_inputs(const Work&) override { return false; }  // each sharding keeps other parts of weights on a rank
 
   Index input_bytes() const override {
     Index bytes = x_.bytes() + dy_.bytes();

@@ -31,7 +31,7 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
     const std::optional<StoredTensor> tensor = core::stored_tensor(spec.name);
     const std::optional<core::DType> memory = job.layer ? problem.type
                                               : tensor  ? strategies::memory_type_of(problem, *tensor)
-                                                        : spec.type.dtype();  // dsink is no StoredTensor
+                                                        : spec.type.dtype();  // for dsink, which is no StoredTensor
     all.push_back({spec, memory.value_or(store::bits_of_int64), is_scratch});
   };
   for (const store::TensorSpec& spec : job.results) add(spec, false);
@@ -74,7 +74,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     const comm::BlockingScope inside("the look at " + paths.journal);
     std::optional<store::Journal> journal = store::Journal::find(paths.journal);
     if (!journal || journal->head() == store::whole_head || restart) return "";
-    if (journal->done() == 0 && !journal->worker()) return "";  // no unit is finished: beginning anew loses nothing
+    if (journal->done() == 0 && !journal->worker()) return "";  // no unit is finished, so beginning anew loses nothing
     const std::vector<std::string> found = changes(*journal, request, /*is_decided=*/false);
     if (!found.empty()) refuse(paths, found, *journal);
     const std::string& named = request.run.settings.distribution.strategy;
@@ -85,7 +85,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     const auto partition = cuts.numbers.find("partition");
     const bool is_recorded = partition != cuts.numbers.end();
     const auto& asked = request.run.settings.distribution.partition;
-    const bool has_own = cuts.strategy == "single" || cuts.strategy == "stream";  // they have only one partition
+    const bool has_own = cuts.strategy == "single" || cuts.strategy == "stream";  // which have only one partition
     if (asked && !has_own && !(is_recorded && Index(*asked) == partition->second)) {
       const auto was = is_recorded ? pattern::name_of(pattern::PartitionKind(partition->second)) : "auto";
       refuse(paths, {fmt::format("distribution.partition: {} -> {}", was, pattern::name_of(*asked))}, *journal);
@@ -109,13 +109,14 @@ bool LongRun::accept(const store::Journal& found, const store::PartLayout& layou
   if (!(cuts_of(found.head(), paths_.journal) == cuts_)) return false;
   const bool is_named = store::is_taken(paths_.result) && store::state_of(paths_.result).inode == layout.inode;
   const bool is_over = found.is_recording() && found.done() == units();
-  // On file systems without RENAME_NOREPLACE, a launch that is killed between link() and unlink() leaves both names.
+  // On file systems without RENAME_NOREPLACE, a launch gives the final name by link() and unlink(). If it is killed
+  // between the two calls, both names are left.
   if (is_named && is_over && store::is_taken(paths_.part) && store::state_of(paths_.part).inode == layout.inode &&
       !found.worker()) {
     unlink(paths_.part.c_str());
   }
   const bool has_name = is_named && !store::is_taken(paths_.part);
-  // A part file with the result's name is complete only if annulus renamed it: users may rename an unfinished file.
+  // Users may rename an unfinished part file, so a file with the result's name is complete only if the run is over.
   if (has_name && is_over) return true;
   if (has_name) {
     fail(ErrorKind::failure, "{}: is the unfinished file {} under another name: give it back its own, and run again",
@@ -140,7 +141,7 @@ bool LongRun::accept(const store::Journal& found, const store::PartLayout& layou
 
 /// Sets where the rows of every tensor are: in the input, or in the part file, to which earlier phases wrote them.
 void LongRun::put_origins() {
-  // If strategy stream does not compute the run, AttentionWork checks the numbers later.
+  // Strategy stream needs finite numbers when it reads. For other strategies, AttentionWork checks the numbers later.
   put_inputs(job_, job_.is_streamed() ? store::Wanted::finite_numbers : store::Wanted::any_numbers, rows_);
   store::PartFile* part = output_.part();
   if (part == nullptr || cuts_.phases.size() == 1) return;
@@ -169,7 +170,7 @@ void LongRun::check_finished() {
   });
   const std::vector<std::string> of_ranks = comm_.gather_all(found);
   comm::on_root(comm_, [&] { compute_again(fmt::format("{}", fmt::join(of_ranks, ""))); });
-  comm::agree(comm_, [&] { (void)lock_journal(); });  // the lock makes this rank read the lines of rank 0
+  comm::agree(comm_, [&] { (void)lock_journal(); });  // locking reads the lines that rank 0 wrote
 }
 
 /// Writes lines to the journal that say which units are to be computed again.
@@ -223,11 +224,11 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
                  {/*seconds=*/18,
                   "annulus: stopped on request in the middle of a unit; finished units are kept: run again to "
                   "continue\n",
-                  /*only_after_term=*/true});  // because a unit may take hours (job_scripts/generic/long.sbatch)
+                  /*only_after_term=*/true});  // not after USR1: units may take hours (job_scripts/generic/long.sbatch)
 }
 
 store::OutputFile LongRun::open_output() {
-  // This comes before the journal names this rank, because from then on the launch keeps the units that it finishes.
+  // This must come before OutputFile writes this rank into the journal. After that, finished units are kept.
   if (keeps_) end_on_signals(comm_, "what is finished stays so: run again to continue");
   store::OutputPlan plan{store::target_of(job_.run.settings.output), tensors_};
   plan.keeps_units = keeps_;
@@ -238,7 +239,8 @@ store::OutputFile LongRun::open_output() {
   });
 }
 
-/// True if another launch has completed the result: the journal is removed, and the part file has the result's name.
+/// True if another launch has completed the result: then the journal is removed, and the part file has the result's
+/// name.
 bool LongRun::is_over() const {
   return keeps_ && !journal().is_there() &&
          output_.has_final_name(store::PartLayout::parse(journal().part(), paths_.journal));
@@ -286,7 +288,7 @@ std::optional<Unit> LongRun::claim_locked(bool& wait) {
       locked->write(fmt::format("claim {} {} {}", phase, i, journal().self()));
       return unit;
     }
-    wait = phase + 1 < Index(cuts_.phases.size());  // wait for the processes that work on the last units of this phase
+    wait = phase + 1 < Index(cuts_.phases.size());  // until other processes finish this phase
     return std::nullopt;
   }
   return std::nullopt;
@@ -299,15 +301,15 @@ std::optional<Unit> LongRun::claim() {
   for (;;) {
     bool wait = false;
     const std::optional<Unit> unit = claim_locked(wait);
-    if (unit && unit->phase != phase_) {  // this phase reads what other ranks, perhaps on other machines, wrote
+    if (unit && unit->phase != phase_) {  // a new phase reads what ranks on other machines may have written
       phase_ = unit->phase;
       output_.part()->reopen();
       put_origins();
     }
     if (unit || !wait) return unit;
     poll(nullptr, 0, /*ms=*/100);
-    // While another launch works, this rank waits without limit. Otherwise it waits for a rank of its own launch: if
-    // that rank makes no progress, `waiting` ends the run.
+    // While another launch works, this rank waits without limit. Otherwise this rank waits for a rank of its own
+    // launch, and `waiting` ends the run if that rank makes no progress.
     if (journal().worker(output_.launch())) {
       waiting.reset();
       comm::watchdog_progress();
@@ -343,11 +345,11 @@ std::optional<Unit> LongRun::claim_together() {
 void LongRun::finish_together(const Unit& unit, const std::string& sink_note) {
   sink_notes_.push_back(sink_note);
   comm::agree(comm_, [&] {
-    if (keeps_ && output_.part()->has_borders()) {  // bytes of rows that this rank wrote to sink()
+    if (keeps_ && output_.part()->has_borders()) {  // parts of blocks that this rank wrote to sink()
       const store::Journal::Lock lock(journal());
       output_.part()->write_borders();
     }
-    if (keeps_) output_.part()->flush();  // otherwise publish() flushes
+    if (keeps_) output_.part()->flush();  // without keeps_, publish() flushes
     check_input();
   });
   if (!keeps_) return;

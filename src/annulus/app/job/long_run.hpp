@@ -1,4 +1,4 @@
-// A run is a list of units that are finished one by one. NAME.part has the numbers of the result NAME, NAME.journal
+// A run is a list of units that are finished one by one. NAME.part has the numbers of the result NAME, and NAME.journal
 // says which units are finished. If a run of several units is interrupted, a later launch does the unfinished units, on
 // any number of ranks. Several launches (tasks of a job array) may work on one run together. A run of one unit leaves
 // no files when it ends early.
@@ -20,12 +20,12 @@ namespace annulus::app {
 
 using store::Unit;
 
-/// The cuts that an earlier launch has recorded for this output; empty if there is nothing to continue, or with
-/// `restart`. Call it before strategy and cuts are decided. Collective; throws the same Error on every rank if that
-/// launch had other settings, another input or another version.
+/// Returns the cuts that an earlier launch has recorded for this output; empty if there is nothing to continue, or with
+/// `restart`. Call it before strategy and cuts are decided. Collective; throws the same Error on every rank if the
+/// earlier launch had other settings, another input or another version.
 std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm);
 
-/// Removes what an earlier launch has left of this output. Call it only when the new run has passed all other checks.
+/// Removes what an earlier launch has left of this output. Call it only after the new run has passed all other checks.
 /// Collective; throws the same Error on every rank if a process still works on the output, or if the output cannot be
 /// made.
 void forget_earlier(const Request& request, const comm::Communicator& comm);
@@ -37,8 +37,9 @@ struct WhyUnfinished {
   int status = 0;
 };
 
-/// Launches that begin at the same time find no recorded cuts, so each cuts the run for its own memory and ranks. Only
-/// the first launch's cuts are valid: the other launches get this error, and then find the cuts by recorded_cuts().
+/// Launches that begin at the same time find no recorded cuts, so each cuts the run for its own memory and ranks. The
+/// first launch records its cuts. The other launches get this error if they made other cuts; when they try again,
+/// recorded_cuts() returns the first launch's cuts.
 class AnotherLaunchBegan : public comm::AgreedError {
  public:
   using comm::AgreedError::AgreedError;
@@ -54,15 +55,15 @@ struct RunPaths {
 class LongRun {
  public:
   /// Makes NAME.part and NAME.journal with these cuts. If the files exist, opens them, and `cuts` must be what
-  /// recorded_cuts() returned. `scratch`: tensors that later phases read and that are not in the result. Collective;
+  /// recorded_cuts() returned. `scratch`: tensors that later phases read, but that are not in the result. Collective;
   /// throws the same Error on every rank: AnotherLaunchBegan if the existing files have other cuts.
   LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
           const comm::Communicator& comm);
 
   // Each rank computes units on its own (strategy stream):
 
-  /// Claims the next unit for this rank. Empty if all units are finished or claimed, or if a stop was requested. Waits
-  /// until the phase of that unit can begin. Local.
+  /// Claims the next unit for this rank, after waiting until the unit's phase can begin. Empty if all units are
+  /// finished or claimed, or if a stop was requested. Local.
   std::optional<Unit> claim();
   /// Call it when the unit is computed and written. Flushes what this rank wrote, then notes the unit in the journal,
   /// together with `sink_note` (sink_gradients.hpp). Local.
@@ -77,8 +78,8 @@ class LongRun {
 
   // The numbers that units read and write:
 
-  /// The rows that the units read: the run's input, from its file or generated, and results and scratch of earlier
-  /// phases.
+  /// The rows that the units read: the run's input, from a file or generated, and results and scratch tensors of
+  /// earlier phases.
   core::RowSource& source() { return rows_; }
   /// A rank writes to sink() on its own; all ranks write to output() together. Both return nullptr if another launch
   /// has made the result.
@@ -91,8 +92,9 @@ class LongRun {
   Index found_finished() const { return found_finished_; }
 
   /// Call it after the last claim(). If all units are finished, adds dsink and the record, and gives the file its final
-  /// name; for the record it calls `record` on every rank. Returns true on every rank of the launch that did this, or
-  /// that found the file under its final name when it began. Otherwise returns false: see why_unfinished(). Collective.
+  /// name. Calls `record` on every rank to make the record. Returns true on every rank of the launch that does this, or
+  /// that found the file under its final name when the launch began. Otherwise returns false, and why_unfinished() says
+  /// why. Collective.
   bool complete(const std::function<store::Record()>& record);
   /// True if a stop was requested on some rank. The same on every rank. Call it after complete().
   bool is_stopped() const { return stopped_; }
@@ -123,7 +125,7 @@ class LongRun {
   store::OutputFile output_;
   store::FileRows rows_;
   Index found_finished_ = 0;
-  Index claimed_ = 0;                    // number of claimed units if `keeps_` is false: the journal has none then
+  Index claimed_ = 0;                    // number of claimed units if `keeps_` is false: then no claim is on disk
   std::vector<std::string> sink_notes_;  // notes of finished units, used if `keeps_` is false
   Index phase_ = 0;
   bool stopped_ = false;

@@ -36,10 +36,10 @@ core::Machine machine_of(const std::optional<std::string>& file, bool on_these_r
     machine.ranks_per_node = comm.max(own);
     machine.take_own_products();
     for (double* factor : {&machine.bfloat16_factor, &machine.three_bfloat16_factor, &machine.six_bfloat16_factor})
-      *factor = comm.max(*factor);  // every rank must decide the same
+      *factor = comm.max(*factor);  // so that every rank plans the same
   }
-  // The smallest share of any rank counts, so that every rank decides the same. A machine file may describe another
-  // machine, or be older than the batch system's limits, so no rank may plan with more memory than it has.
+  // The smallest share of any rank counts, so that every rank plans the same. A machine file may describe another
+  // machine, or be older than the batch system's limits, but no rank may plan with more memory than it has.
   const MemoryShare memory = memory_share(comm);
   if (memory.bytes > 0 && (!file || memory.bytes < machine.memory_per_rank)) {
     machine.memory_per_rank = memory.bytes;
@@ -90,7 +90,7 @@ MemoryShare memory_share(const comm::Communicator& comm) {
     };
     const Index ranks = bound.shared_as.empty() ? 1 : std::count_if(keys.begin(), keys.end(), shares);
     double bytes = double(bound.free) / double(ranks);
-    // Slurm's --mem includes what ranks already use, so this rank's use is subtracted; other bounds say what is free.
+    // Slurm's --mem includes what ranks already use, so we subtract what this rank uses. Other bounds say what is free.
     if (bound.shared_as == "SLURM_MEM_PER_NODE") bytes -= double(resident);
     if (known && bytes >= share.bytes) continue;
     known = true;

@@ -67,8 +67,8 @@ void check_found(const Request& request, const std::string& name, const std::opt
                       fmt::format("on rank {}, {}", comm.rank(), causes_of_no_number(request.problem)), part.first);
 }
 
-/// If |lse| is this large, neighbouring scores differ by 2 or more. Scores are exponents of 2, so the weights then
-/// differ by a factor of 4 or more.
+/// If |lse| is this large, neighbouring representable scores differ by 2 or more. Scores are exponents of 2, so their
+/// weights then differ by a factor of 4 or more.
 double coarse_from(const Job& job) { return std::ldexp(std::numbers::ln2, range_of(job.problem.precision).digits); }
 
 }  // namespace
@@ -159,7 +159,7 @@ report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Com
 }
 
 report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm) {
-  // Skips rows that do not exist: they are not "rows without keys".
+  // Does not count rows that do not exist, because a "row without keys" must be a row that exists.
   const std::vector<core::Interval> rows = job.held_queries(comm.rank()).intervals();
   const core::Shape& s = job.problem.shape;
   const Index none = pattern::count_in_gaps(job.problem.documents, rows) * s.batch * s.heads;

@@ -83,7 +83,8 @@ void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose 
   refuse(run, refused->key, ": {}; expected another value, or compute.backend: auto", refused->reason);
 }
 
-/// Refuses an input file that exists only relative to the working folder: paths start from the folder of the run file.
+/// Refuses an input.file that exists relative to the working folder, but not relative to the folder of the run file,
+/// where relative paths start. The message says what to write.
 void check_input_place(const runfile::RunFile& run) {
   namespace fs = std::filesystem;
   const auto& file = run.settings.input.file;
@@ -112,7 +113,7 @@ void check_output_names(const runfile::RunFile& run, Purpose purpose) {
   if (purpose == Purpose::train) check("train.checkpoint", run.settings.train->checkpoint);
 }
 
-/// Sets the row of k at which the rows of q begin.
+/// Sets Problem::queries from input.query_offset: at which row of k the rows of q begin.
 void place_queries(const Request& request, Problem& problem) {
   if (request.run.settings.layer || request.is_end_to_end()) return;  // then q has the rows of k
   const runfile::InputSettings& input = request.run.settings.input;
@@ -128,7 +129,8 @@ std::vector<std::string> other_input_files(const Request& request) {
   return files;
 }
 
-/// Makes the layer that contains the request's attention. An Error names the position of the invalid key.
+/// Makes the layer that contains the request's attention. Throws Error(usage), which names the invalid key and its
+/// position in the run file.
 layer::LayerProblem make_layer(const Request& request) {
   const runfile::LayerSettings& settings = *request.run.settings.layer;
   layer::LayerProblem problem;

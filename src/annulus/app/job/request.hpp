@@ -31,14 +31,14 @@ struct RunFileArguments {
   std::vector<std::string> overrides;  ///< the values of --set
 };
 
-/// A checked run file, with all that follows from it and from the files that it names.
+/// A checked run file, and what follows from it and from the files that it names.
 struct Request {
   runfile::RunFile run;
   std::optional<store::InputFile> input;  ///< tensors of attention, or of the layer; empty: tensors are generated
   strategies::Problem problem;            ///< attention; for a layer, the attention inside it
   std::optional<layer::LayerProblem> layer;
   std::vector<store::TensorSpec> results;  ///< datasets that `run` writes
-  /// Sink logits of all heads; empty: none.
+  /// Sink logits, one for each query head; empty: the attention has none.
   const std::vector<double>& sink() const {
     static const std::vector<double> none;
     return input ? input->sink() : none;
@@ -47,8 +47,8 @@ struct Request {
   /// datasets of the whole request.
   std::optional<strategies::Slice> slice;
 
-  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end. If the
-  /// lengths apply only to k and v, `problem` has all entries, and Problem::key_ranges is set.
+  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry instead: all entries end to
+  /// end. But if the lengths apply only to k and v, `problem` has all entries, and Problem::key_ranges is set.
   core::Shape file_shape() const { return input ? input->shape() : problem.shape; }
   /// Number of rows of q, which may differ from the rows of k.
   Index query_rows() const { return input ? input->query_rows() : run.settings.input.generate->query_rows(); }

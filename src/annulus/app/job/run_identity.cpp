@@ -49,7 +49,7 @@ std::string sampled_rows(const Request& request) {
   return fmt::format("{:016x}", store::fingerprint(sums));
 }
 
-/// A hash of the numbers in the datasets of input.sink, documents, lengths and coordinates.
+/// A hash of the numbers in the datasets of input.sink, input.documents, input.lengths and input.coordinates.
 std::string small_datasets(const Request& request) {
   std::vector<Index> numbers(request.problem.documents.begin(), request.problem.documents.end());
   numbers.insert(numbers.end(), request.problem.documents.gaps.begin(), request.problem.documents.gaps.end());
@@ -89,7 +89,7 @@ Json settings_json(const Request& request, bool is_decided) {
   return settings;
 }
 
-/// Calls read(). Another program may have written the journal, so a JSON exception becomes Error(failure).
+/// Calls read(). A damaged journal makes it throw a JSON exception, which this function turns into Error(failure).
 template <class Read>
 auto from_journal(const std::string& journal, Read&& read) {
   try {
@@ -101,8 +101,8 @@ auto from_journal(const std::string& journal, Read&& read) {
   }
 }
 
-/// False if there is no phase, or a phase without units or with impossibly many; for an empty slice or block, a missing
-/// block_rows of stream, or a partition number that the table does not have.
+/// False if there is no phase, or if a phase has no units or impossibly many; if a slice or block is empty; if the cuts
+/// of stream lack block_rows; or if no partition has the number that the cuts give.
 bool can_be(const Cuts& cuts) {
   constexpr Index most_units = Index(1) << 40;
   const bool has_phases = !cuts.phases.empty() && std::all_of(cuts.phases.begin(), cuts.phases.end(), [](Index units) {
@@ -143,10 +143,11 @@ Cuts cuts_of(const std::string& identity, const std::string& journal) {
 std::vector<std::string> changes(const store::Journal& journal, const Request& request, bool is_decided) {
   return from_journal(journal.path(), [&]() -> std::vector<std::string> {
     const Json before = store::parse_json(journal.head());
-    if (const Json made_by = before.at("decided").at("program"); made_by != program()) {  // its keys may differ
+    if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
+      // Nothing else is compared, because the keys of another program may differ.
       return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};
     }
-    // The journal, which is JSON, has U+FFFD where a file name is not UTF-8, so the new text must have it there, too.
+    // The journal is JSON, so it has U+FFFD where a file name is not UTF-8. text_of() does the same to the new text.
     const Json asked_text = Json::parse(store::text_of(runfile::resolved_text(request.run.settings)));
     const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), journal.path(), {});
     const runfile::RunFile asked = runfile::parse_run_file(asked_text, journal.path(), {});
@@ -157,7 +158,8 @@ std::vector<std::string> changes(const store::Journal& journal, const Request& r
         if (was != value) lines.push_back(fmt::format("{}{}: {} -> {}", what, name, was.dump(), value.dump()));
       }
     };
-    for (const auto& key : runfile::run_file_keys()) {  // two keys shape a new file; their default continues any file
+    // output.alignment and output.hints shape only a new file. With their defaults, a file of any shape is continued.
+    for (const auto& key : runfile::run_file_keys()) {
       if (key.name != "output.alignment" && key.name != "output.hints") continue;
       const std::string was = key.text(made.settings), now = key.text(asked.settings);
       if (now != was && now != key.text({})) lines.push_back(fmt::format("{}: {} -> {}", key.name, was, now));

@@ -12,7 +12,7 @@ namespace annulus::app {
 
 std::string sink_note(Index first_head, const std::vector<std::int64_t>& sums) {
   std::vector<std::int64_t> words;
-  kernels::add_words(sums, words);  // carries go to the next words
+  kernels::add_words(sums, words);  // normalizes the words: carries go to the next word
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] != 0)

@@ -41,7 +41,7 @@ report::Measurements Tally::gathered(const Job& job, const comm::Communicator& c
   const auto of = [&](PassKind kind) -> std::optional<report::PassMeasurements> {
     const std::vector<PassKind> all = passes_of(job.problem);
     if (std::find(all.begin(), all.end(), kind) == all.end()) return std::nullopt;
-    PassSums one;  // stays 0 if earlier launches have finished all slices
+    PassSums one;  // stays 0 if this launch has computed no slice, because others have
     one.pass.metrics.attention.hops.resize(1);
     one.bytes_from.resize(std::size_t(comm.size()));
     if (const auto found = passes_.find(kind); found != passes_.end()) one = found->second;
@@ -131,12 +131,12 @@ std::string SlicedRun::compute(Index i, Tally& tally) {
   std::unique_ptr<Prepared> now = std::move(next_);
   const bool has_several = job_.slice_count() > 1;
   if (!now || now->number != i) {
-    now.reset();  // the slice that was read ahead is not slice i: frees its memory first
+    now.reset();  // if another slice was read ahead, frees its memory first
     now = prepared(i);
     if (has_several && job_.reads_ahead) now->work->read_ahead();
   }
   if (has_several)
-    kernels::release_kept_memory();  // because buffers of the last backward pass are larger than a forward pass needs
+    kernels::release_kept_memory();  // because the last backward pass left larger buffers than a forward pass needs
   compute(*now, tally);
   return now->work->sink_note();
 }
@@ -149,7 +149,7 @@ WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tal
     for (Index i = 0; i < job.slice_count(); ++i) slices.compute(i, tally);
     return {};
   }
-  if (!job.layer) {  // fails early if these ranks lack what the strategy needs
+  if (!job.layer) {  // fails before the output is made, if these ranks lack what the strategy needs
     const Job first = job_of_slice(job, 0);
     first.strategy->check_ranks(first.problem, first.partition, comm);
   }

@@ -39,14 +39,16 @@ class Tally {
 /// Makes the job that computes slice i of a job.
 Job job_of_slice(const Job& whole, Index i);
 
-/// Computes slices of a job, each on all ranks together. If memory allows, reads the next slice while it computes one.
+/// Computes slices of a job, each on all ranks together. If Job::reads_ahead, reads the next slice while it computes
+/// one.
 class SlicedRun {
  public:
-  /// If `output` is null, nothing is written. All arguments must outlive this object.
+  /// If `output` is nullptr, nothing is written. All arguments must outlive this object.
   SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, store::RowWriter* output)
       : job_(job), comm_(comm), source_(source), output_(output) {}
 
-  /// Reads, computes and writes slice i; may begin to read slice i + 1. Returns Work::sink_note(). Collective.
+  /// Reads, computes and writes slice i; may begin to read slice i + 1. Returns Work::sink_note() of slice i.
+  /// Collective.
   std::string compute(Index i, Tally& tally);
 
  private:
@@ -72,10 +74,12 @@ class SlicedRun {
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish);
 
-// stream_work.cpp: strategy stream, where each rank on its own reads and computes blocks and writes them to the result.
+// With strategy stream (stream_work.cpp), each rank on its own reads and computes blocks, and writes them to the
+// result.
 
-/// Computes a checked job. Calls `finish` with the measurements; `finish` returns the record for the file. Empty if
-/// units are unfinished; `rest` then says why. Collective.
+/// Computes a checked job of strategy stream. When all units of a file are finished, calls `finish` with the
+/// measurements; `finish` returns the record for the file. Returns the measurements; empty if units are unfinished, and
+/// `rest` then says why. Collective.
 std::optional<report::Measurements> compute_blocks(
     const Job& job, const std::function<store::Record(const report::Measurements&)>& finish,
     const comm::Communicator& comm, WhyUnfinished& rest);

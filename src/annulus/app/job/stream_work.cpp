@@ -18,7 +18,8 @@ namespace {
 
 using core::StoredTensor;
 
-/// Checks results before they are written. All must be finite, but an LSE may be -inf. Normalizers are not checked.
+/// Checks results before they are written. All numbers must be finite, but an LSE may be -inf. Does not check
+/// normalizers.
 class CheckedRows final : public core::RowSink {
  public:
   /// If `to` is nullptr, the results are dropped after the check.
@@ -138,7 +139,7 @@ class StreamWork {
     if (metrics_.units > 0) metrics_.written = long_run.sink()->traffic();
   }
 
-  /// Used if no file is written: the units are divided evenly among the ranks, and their results are dropped. There is
+  /// Does the same if no file is written: divides the units evenly among the ranks, and drops their results. There is
   /// only phase 0, because gradients need a file.
   void run_without_file(const comm::Communicator& comm, const strategies::Progress& progress) {
     store::FileRows source;
@@ -182,7 +183,7 @@ class StreamWork {
   StreamMetrics metrics_;
 };
 
-/// The number of floating-point operations in all phases, from which the progress line computes a rate.
+/// The floating-point operations of all phases, from which the progress line computes a rate.
 report::ProgressLine::Work all_work(const Job& job) {
   const int products = job.problem.gradients ? 2 + 3 + 4 : 2;  // 2 in the forward pass, 3 for dq, 4 for dk and dv
   const pattern::StoredRows all({{0, job.problem.shape.sequence}});
@@ -190,8 +191,8 @@ report::ProgressLine::Work all_work(const Job& job) {
   return {1e-9 * strategies::flops_of(job.problem.shape, kept, products), "GFLOP"};
 }
 
-/// Adds columns to group /run of the result. A column has one number for each rank. The numbers are about the whole
-/// run, not about one pass.
+/// Adds columns to group /run of the result. A column has one number for each rank, which is about this whole launch,
+/// not about one pass.
 void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, report::Measurements& measured) {
   std::vector<store::Column>& columns = measured.forward.per_rank;
   const auto add = [&](const report::Quantity& quantity, double value) {

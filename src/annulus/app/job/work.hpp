@@ -47,8 +47,8 @@ class Work {
   /// write_gradients().
   virtual std::string sink_note() const { return ""; }
 
-  /// Uses the inputs of `other`, including dout and dlse. They must be the same rows of the same tensors. Returns false
-  /// if this work cannot do that.
+  /// Uses the inputs of `other`, including dout and dlse. Both works must have the same rows of the same tensors.
+  /// Returns false if this work cannot share inputs.
   virtual bool share_inputs(const Work& other) = 0;
   /// Bytes of the inputs that this rank has in memory now. Local.
   virtual Index input_bytes() const = 0;
@@ -59,11 +59,11 @@ class Work {
 
   /// The pass's name in messages of the watchdog.
   virtual std::string name(PassKind pass) const = 0;
-  /// Bytes of this rank's memory at the peak of the pass. Local.
+  /// Predicted peak bytes of this rank's tensors and buffers in the pass. Local.
   virtual Index predicted_bytes(PassKind pass) const = 0;
   /// Sets how many bytes are read ahead for the next unit during the passes; predicted_bytes() includes them.
   virtual void set_read_ahead_bytes(Index) {}
-  /// Floating-point operations of this rank's attention in a pass. Local.
+  /// Predicted floating-point operations of this rank's attention in a pass. Local.
   virtual double predicted_flops(PassKind pass) const = 0;
   /// Bytes that this rank's attention receives from each rank in a pass. Local.
   virtual std::vector<Index> bytes_from(PassKind pass) const = 0;
@@ -71,11 +71,12 @@ class Work {
   virtual FileBytes file_bytes() const = 0;
 };
 
-/// Rows of a job's inputs, from its file or a seed; empty for a layer. Collective. Throws the same Error on every rank.
+/// Rows of a job's inputs, from the input file or a seed; none for a layer. Collective. Throws the same Error on every
+/// rank.
 std::unique_ptr<store::FileRows> input_rows(const Job& job, const comm::Communicator& comm);
 
-/// Makes the work of a job, or of one slice. The work reads its inputs from `source`; all arguments must outlive it.
-/// Collective. Throws the same Error on every rank if these ranks lack something that the strategy needs.
+/// Makes the work of a job, or of one slice. The work reads its inputs from `source`, and must not outlive the
+/// arguments. Collective. Throws the same Error on every rank if these ranks lack something that the strategy needs.
 std::unique_ptr<Work> make_work(const Job& job, core::RowSource& source, const comm::Communicator& comm);
 std::unique_ptr<Work> make_layer_work(const Job& job, const comm::Communicator& comm);
 

@@ -16,11 +16,11 @@ namespace annulus::app {
 std::string name_of_partition(const Job& job);
 /// The name of the strategy that is used. With layer.sharding tensor it is `single`.
 std::string name_of_strategy(const Job& job);
-/// The same, and " (auto)" if annulus chose the strategy.
+/// The same name, followed by " (auto)" if annulus chose the strategy.
 std::string describe_strategy(const Job& job);
 
-/// Attributes of /run that the run file or annulus decided: `strategy`, `partition` and, if there are several slices,
-/// `passes`.
+/// Attributes of /run in the result: `strategy` and `partition`, as the run file or annulus decided, and `passes` if
+/// the run was cut into several slices.
 std::vector<std::pair<std::string, std::string>> decisions(const Job& job);
 
 /// The part of the JSON report that says what was run, and where: shape, pattern, resolved settings, program and

@@ -1,4 +1,5 @@
-// `annulus bench`: measures those cases of a run file's section bench that belong to this launch and are not done.
+// `annulus bench`: measures those cases of a run file's section bench that belong to this launch and are not measured
+// yet.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -29,12 +30,12 @@
 namespace annulus::app {
 namespace {
 
-// The files of a sweep say which cases are measured. Such a case is never lost, and no launch that starts later
-// measures it again.
+// The files of a sweep say which cases are measured. A case that is measured is never lost, and no launch that starts
+// later measures it again.
 
 /// Describes the contents of files (PlannedCase::input_files) by their sizes and a fingerprint of samples of their
-/// bytes; empty without files. Files may be copied to other folders, which can change the order of their paths, so the
-/// text does not depend on folders or on this order.
+/// bytes; empty without files. The text does not depend on the folders of the files or on the order of their paths,
+/// because users may copy the files to other folders.
 std::string contents_of(const std::vector<std::string>& files) {
   if (files.empty()) return "";
   std::vector<std::string> others;
@@ -67,8 +68,8 @@ std::vector<std::string> contents_of(const std::vector<PlannedCase>& planned) {
 class SweepStore {
  public:
   /// Reads what earlier launches left. `planned` has all cases of the file, in order. Throws as records() does, and
-  /// Error(failure) if a file cannot be made or an existing file belongs to no sweep or to another one. For another
-  /// sweep the message says what differs.
+  /// Error(failure) if a file cannot be made, or if an existing file belongs to no sweep or to another sweep; then the
+  /// message says how the sweeps differ.
   SweepStore(const runfile::BenchFile& file, const std::vector<PlannedCase>& planned)
       : file_(file),
         table_(runfile::follow_links(file.settings.file)),
@@ -80,8 +81,8 @@ class SweepStore {
     report::check_tables_can_be_made(table_, json_, identity_);
   }
 
-  /// Returns one record for each case; empty for a case without one. Throws Error(failure) if a case was measured with
-  /// other contents of its input files: a table must not mix them.
+  /// Returns one record for each case; empty for a case without a record. Throws Error(failure) if a case was measured
+  /// with other contents of its input files, because a table must not mix contents.
   CaseRecords records() const {
     std::vector<store::CaseRecord> found = store::read_parts(table_, identity_).records;
     const report::EarlierTable earlier = report::read_sweep_table(table_);
@@ -122,7 +123,7 @@ class SweepStore {
       if (!table.records.empty() && !report::tables_have_cases(table_, json_, table)) {
         report::write_sweep_table(table_, json_, table);
       }
-      // If another launch added a case meanwhile, this launch may have replaced that launch's newer table, so it tries
+      // If another launch added a case meanwhile, this launch may have replaced that launch's newer table, and must try
       // again.
       if (store::state_of_parts(table_) == seen) return records;
     }
@@ -144,7 +145,7 @@ class SweepStore {
   }
 
   const runfile::BenchFile& file_;
-  static constexpr const char* contents_word = "contents";  // in a record; no column of the table
+  static constexpr const char* contents_word = "contents";  // records have this word, but the table has no such column
   const std::string table_, json_, identity_;
   const std::vector<std::string> contents_;
   store::LaunchFile launch_;
@@ -153,7 +154,7 @@ class SweepStore {
 constexpr std::size_t most_printed = 1000;  // rows of the table that are printed on stdout
 constexpr unsigned patience_seconds = 15;   // the process ends at most this long after a request to stop
 
-/// Checks every case as `run` would check it, before any case runs. Predicts time and memory of the cases for which
+/// Checks every case, as `run` would, before the first case runs. Predicts time and memory of the cases for which
 /// `predicted` returns true. Collective.
 std::vector<PlannedCase> check_cases(const JobMaker& jobs, const comm::Communicator& comm,
                                      const std::function<bool(const runfile::BenchCase&)>& predicted) {
@@ -181,7 +182,7 @@ void check_names(const runfile::BenchSettings& settings) {
   }
 }
 
-/// If all cases are for other numbers of ranks or threads, says so; otherwise empty. Ignores the task of a job array.
+/// If no case has the launch's numbers of ranks and threads, says so; otherwise empty. Ignores the task of a job array.
 std::string why_no_case(const std::vector<runfile::BenchCase>& cases, const BenchLaunch& launch) {
   const auto is_ours = [&](const runfile::BenchCase& one) { return belongs(one, {launch.ranks, launch.threads, {}}); };
   if (std::any_of(cases.begin(), cases.end(), is_ours)) return "";
@@ -224,8 +225,8 @@ store::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communi
   return record;
 }
 
-/// The cases of this launch that are not measured yet. An earlier launch began the cases in `tried`; each of them is
-/// measured alone.
+/// The cases of this launch that are not measured yet. Earlier launches began the cases in `tried` and did not measure
+/// them, so each of these cases is measured alone.
 struct LeftToDo {
   std::vector<PlannedCase> fresh, tried;
 };
@@ -311,7 +312,7 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
   };
   Measured now = measure(jobs, left.fresh, common, listener, comm);
   make_table();
-  if (!now.stopped && !left.tried.empty()) {  // tried cases come last, because they may end this launch, too
+  if (!now.stopped && !left.tried.empty()) {  // last, because these cases may end this launch, too
     const Measured more = measure(jobs, left.tried, common, listener, comm);
     now = {now.cases + more.cases, now.failed + more.failed, more.stopped};
     make_table();

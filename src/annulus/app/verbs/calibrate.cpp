@@ -38,10 +38,11 @@ constexpr int repeats = 7;               // the fastest repetition counts
 constexpr Index large = Index(4) << 20;  // bytes of a message with which bandwidth is measured
 constexpr Index rows_computed = 1024;    // dense, four heads: a kernel call takes some milliseconds on a laptop's cores
 constexpr Index most_rows_computed = 32 * rows_computed;
-constexpr double long_enough = 3e-3;  // seconds: then a GPU has several thread blocks for each of its multiprocessors
-constexpr Index rows_of_call = 8;     // so few that the start of the kernel takes most of the time
+constexpr double long_enough = 3e-3;  // s; such a call has several thread blocks for each multiprocessor of a GPU
+constexpr Index rows_of_call = 8;     // so few that the start of a kernel call takes most of its time
 
-/// Seconds of the slowest rank when all ranks start together; the fastest of several repetitions counts.
+/// Seconds that the slowest rank takes for `work` if all ranks start together. The fastest of several repetitions
+/// counts.
 double slowest(const comm::Communicator& comm, const std::function<void()>& work) {
   work();  // not measured: touches memory for the first time and fills caches
   double least = 0;
@@ -55,7 +56,8 @@ double slowest(const comm::Communicator& comm, const std::function<void()>& work
   return least;
 }
 
-/// The attention kernel without messages: each rank computes its own rows. Without `segment` the problem is dense.
+/// The attention kernel without messages: each rank computes its own rows. Attention is dense, or in segments of
+/// `segment` rows.
 class Kernel {
  public:
   Kernel(Index head_dim, core::DType type, core::Precision precision, Index rows,
@@ -99,8 +101,8 @@ struct Measured {
   Index rows;
   double seconds_per_gflop;
 };
-/// Measures the kernel with enough rows (at most most_rows_computed) to keep the slowest rank busy `long_enough`. If
-/// `alone`, only rank 0 computes.
+/// Measures the kernel with enough rows (at most most_rows_computed) to keep the slowest rank busy for `long_enough`.
+/// If `alone`, only rank 0 computes.
 Measured measure_kernel(const comm::Communicator& comm, Index head_dim, core::DType type, core::Precision precision,
                         bool alone = false) {
   for (Index rows = rows_computed;; rows *= 2) {
@@ -230,7 +232,7 @@ constexpr Index file_bytes = Index(64) << 20;
 constexpr Index call_bytes = Index(4) << 20;
 constexpr int file_reads = 3;  // the fastest read counts
 
-/// A file without a name. The system removes it when it is closed, even if the process is killed.
+/// A file without a name. The system removes the file when its descriptor is closed, even if the process is killed.
 class File {
  public:
   explicit File(const std::string& path)
@@ -245,7 +247,7 @@ class File {
       const auto* bytes = reinterpret_cast<const char*>(block_.data());
       if (store::write_all(descriptor_, bytes, std::size_t(call_bytes), offset) != 0) is_whole_ = false;
     }
-    store::flush_to_disk(descriptor_, path);  // the page cache cannot drop pages that are not on disk yet
+    store::flush_to_disk(descriptor_, path);  // because the page cache drops only pages that are on disk
   }
 
   bool is_whole() const { return is_whole_; }
@@ -281,7 +283,7 @@ ReadRates measure_read_rates(const std::string& beside, const comm::Communicator
   std::optional<File> file;
   try {
     file.emplace(fmt::format("{}.read-{}", beside, comm.rank()));
-  } catch (const core::Error&) {  // such as a full disk; no rate is then measured
+  } catch (const core::Error&) {  // such as a full disk: then no rate is measured
   }
   // Returns the seconds that the slowest rank needs.
   const auto seconds_of_reading = [&](bool drop) {
@@ -309,7 +311,7 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   comm::agree(comm, core::require_device);
   end_on_signals(comm, nothing_saved);
   std::optional<store::AtomicFile> file;                        // exists on rank 0
-  comm::on_root(comm, [&] { file.emplace(path, overwrite); });  // before all measurements, because it may fail
+  comm::on_root(comm, [&] { file.emplace(path, overwrite); });  // first, because it may fail
   const double start = core::wall_seconds();
   core::Machine machine = machine_of(std::nullopt, true, comm);
   const Precision single = Precision::float32;
@@ -329,14 +331,15 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
     machine.bfloat16_factor = factor(DType::bfloat16, Precision::bfloat16, false);
   const bool has_split_products =
       kernels::why_no_products(kernels::default_backend(), Precision::three_bfloat16).empty();
-  if (has_split_products && comm.max(Index(!core::has_matrix_units())) == 0) {  // vectors would take minutes
+  if (has_split_products && comm.max(Index(!core::has_matrix_units())) == 0) {  // by vectors this takes minutes
     machine.three_bfloat16_factor = factor(DType::float16, Precision::three_bfloat16, false);
     machine.six_bfloat16_factor = factor(DType::float32, Precision::six_bfloat16, false);
   }
   machine.single_factor = factor(DType::float32, single, true);
   std::string links = "one rank: links and overlap are the built-in defaults";
   if (comm.size() > 1) {
-    // These ranks can measure only one kind of link: between nodes, if there are several nodes.
+    // These ranks can measure only one kind of link: between nodes if there are several nodes, otherwise inside the
+    // node.
     const bool has_several_nodes = machine.ranks_per_node < comm.size();
     (has_several_nodes ? machine.between_nodes : machine.inside_node) = measure_link(comm);
     machine.overlap = measure_overlap(comm, usual.rows);

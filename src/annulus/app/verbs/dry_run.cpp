@@ -35,8 +35,8 @@ std::string rows_text(const pattern::StoredRows& rows) {
   return text.empty() ? "none" : text;
 }
 
-/// Prints rows, work, memory and traffic of the first ranks in one pass, and the largest costs of all ranks. `predict`
-/// returns the costs of one rank.
+/// Prints rows, work, memory and traffic of each of the first ranks in one pass, and the largest costs of any rank.
+/// `predict` returns the costs of one rank.
 void print_pass(const Job& job, const pattern::Partition& partition, PassKind pass,
                 const std::function<Prediction(int)>& predict) {
   core::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name_of(pass), "rank", "rows", "work",
@@ -60,7 +60,7 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
               1e-9 * flops_of(pass, kept, job.problem.shape));
 }
 
-/// Prints the first blocks of strategy stream, phase by phase. Any rank may compute any block.
+/// Prints the costs of the first blocks of strategy stream, phase by phase. Any rank may compute any block.
 void print_blocks(const Job& job) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
   core::print("# {}; {} read in all, {} written\n", describe_blocks(*job.stream),
@@ -104,7 +104,7 @@ void print_layer(const Job& job) {
               describe_bytes(double(std::ranges::max(memory, {}, &layer::MemoryPrediction::training).training)));
 }
 
-constexpr std::size_t steps_shown = 24;  // steps with a line of their own; the line "sum" counts all steps
+constexpr std::size_t steps_shown = 24;  // this many steps have their own line; the line "sum" is for all steps
 
 /// "1024 x 16": the mean number of rows per head, and the strides between these rows.
 std::string rows_text(const pattern::KeyRows& rows, Index heads) {
@@ -124,8 +124,8 @@ Index bytes_of(const std::vector<Transfer>& all) {
   return bytes;
 }
 
-/// "4.0 MiB from 0"; from several ranks "8.0 MiB from 2 ranks"; in a collective "8.0 MiB from all"; "-" if there is no
-/// transfer.
+/// Transfers as text. `word` is "from" or "to": "4.0 MiB from 0"; "8.0 MiB from 2 ranks"; "8.0 MiB from all" in a
+/// collective; "-" if there is no transfer.
 std::string transfers_text(const std::vector<Transfer>& all, const char* word) {
   if (all.empty()) return "-";
   std::set<int> ranks;
@@ -153,8 +153,8 @@ class Printer {
  private:
   double all_work() const { return double(schedule_.kept(rank_)); }
   const pattern::StoredRows& rows() const { return schedule_.partition()[std::size_t(rank_)]; }
-  /// Returns the kept (query, key, head) triples of a round. If this rank computes the queries of all ranks, there is
-  /// one round, and kept_of() would count only the rank's own queries.
+  /// Returns how many (query, key, head) triples a round keeps. A single round has all of the rank's work; kept_of()
+  /// would be wrong if this rank computes the queries of all ranks, because it counts only the rank's own queries.
   double work_of(const Problem& round) const {
     return schedule_.rounds().size() == 1 ? all_work() : double(strategies::kept_of(round, rows()));
   }
@@ -187,8 +187,8 @@ class Printer {
     core::print("\n");
   }
 
-  /// Prints a step's number, its keys' owner and rows, and its share of the work in per cent. Some steps move only
-  /// sums, no keys.
+  /// Prints a step's number, the owner and the rows of its keys, and the step's share of the work in per cent. A step
+  /// without keys (`has_keys` is false) only moves sums.
   void print_step(const KeyRound& keys, std::size_t s, bool has_keys) const {
     std::vector<std::string> owners, forms;
     core::Count kept = 0;
@@ -238,7 +238,8 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   Printer(across, group.number()).print();
 }
 
-/// Prints what a block of strategy stream costs in phase 0 (forward and dq), and what this block reads from others.
+/// Prints what a block of strategy stream costs in phase 0 (forward and dq), and what this block reads from other
+/// blocks.
 void print_block(const Job& job, int block) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
   const strategies::UnitCost unit = passes.cost(0, block);
@@ -251,8 +252,8 @@ void print_block(const Job& job, int block) {
 }
 
 /// For each pass, prints a line for each of the first steps_shown steps, and a line for the sum of all steps. The work
-/// of a later step is counted only in the sum. So the schedule of one rank of 65,536 takes seconds (with gradients some
-/// tens of seconds), unless an interval of its rows is shorter than the largest dilation.
+/// of later steps is not counted step by step, only in the sum. So the schedule of one rank of 65,536 takes seconds
+/// (with gradients some tens of seconds), unless an interval of the rank's rows is shorter than the largest dilation.
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_steps(job, *schedule_of(job, pass), rank, name_of(pass));
 }

@@ -36,7 +36,7 @@ struct Dataset {
   bool is_weight = false;  ///< it is a matrix or vector, not a tensor with rows
 };
 
-/// Fills in what the user left out of the shape, and checks whether the options fit each other.
+/// Fills in what the user left out of the shape, and checks whether the options fit together.
 void complete(Given& given) {
   given.what.complete();
   const core::Shape& shape = given.what.shape;
@@ -48,7 +48,7 @@ void complete(Given& given) {
   if (!given.layer_width) return;
   const double width = double(*given.layer_width);
   const auto check = [&](const char* what, const char* option,
-                         double numbers) {  // the limit is so small that the sum over all datasets fits into 64 bits
+                         double numbers) {  // with this limit, the sum over all datasets fits into 64 bits
     if (8 * numbers <= 1e18) return;
     core::fail(core::ErrorKind::usage, "generate: --layer {} and {}: {:.2g} bytes {}, expected at most 1e18",
                *given.layer_width, option, 8 * numbers, what);
@@ -57,7 +57,7 @@ void complete(Given& given) {
   check("in each of wq and wo", "--heads", width * double(shape.heads) * double(shape.head_dim));
 }
 
-/// A dataset (B, S, ...).
+/// Makes a dataset (B, S, ...).
 Dataset rows_of(TensorId id, const store::TensorSpec& spec) {
   const Index numbers = std::accumulate(spec.extents.begin() + 2, spec.extents.end(), Index(1), std::multiplies<>());
   return {spec, {id, *spec.type.dtype(), spec.extents[0], spec.extents[1], numbers, 1}};
@@ -90,7 +90,7 @@ std::vector<Dataset> datasets_of_layer(const Given& given) {
   const std::vector<store::TensorSpec> specs = weight_specs("", problem);
   for (const layer::Weight weight : layer::all_weights) {  // `specs` has only weights; `all` begins with x, dy, target
     if (!problem.has(weight)) continue;
-    // Columns have a norm of about 1, so x with variance 1 gives products with variance 1.
+    // This scale gives the matrix columns with a norm of about 1, so x with variance 1 gives products with variance 1.
     const core::Rectangle box = layer::whole(problem, weight);
     const double scale = layer::is_bias(weight) ? 0.1 : 1 / std::sqrt(double(box.rows.size()));
     const auto id = TensorId(std::uint64_t(TensorId::wq) + std::uint64_t(weight));
@@ -149,7 +149,7 @@ std::vector<Option> options_of(Given& given) {
           flag("--overwrite", given.overwrite, "Replace an existing file")};
 }
 
-/// The command that makes the same file, with all defaults written out.
+/// Returns the command that makes the same file, with all defaults written out.
 std::string command_line(Given given) {
   std::string line = "annulus generate";
   for (const Option& option : options_of(given)) {
@@ -164,12 +164,13 @@ double bytes_of(const Dataset& dataset) {
   return double(of.batch) * double(of.sequence) * double(of.row_numbers) * double(core::bytes_of(of.type));
 }
 
-/// Limit for the bytes of a tensor that a rank has in memory at once. One row of all batch entries may exceed this
-/// limit.
+/// Limit for the bytes of a tensor that a rank has in memory at once. A rank always makes at least one row of all batch
+/// entries, even if this row exceeds the limit.
 constexpr Index piece_bytes = Index(256) << 20;
 
-/// Each rank makes its own rows, a piece at a time, and all ranks write a piece together. Calls `shown` with the
-/// finished fraction of the dataset, and with a text that says what was done.
+/// Makes and writes a dataset. Each rank makes its own rows, a piece at a time, and all ranks write their pieces
+/// together. Calls `shown` with the finished fraction of the dataset, and with a text that says what was done.
+/// Collective.
 void write(const Given& given, const Dataset& dataset, const std::function<void(double, const char*)>& shown,
            const comm::Communicator& comm, store::OutputFile& file) {
   const store::GeneratedTensor& numbers = dataset.numbers;
@@ -181,13 +182,13 @@ void write(const Given& given, const Dataset& dataset, const std::function<void(
   comm::agree(
       comm, [&] { host = std::make_unique_for_overwrite<std::byte[]>(std::size_t(std::min(step, most) * row_bytes)); });
   for (Index done = 0; done < most; done += step) {
-    // Some ranks have one row less: in the last collective write they may take part without rows.
+    // Some ranks have one row less than others, so they may take part in the last collective write without rows.
     const core::Interval rows{std::min(mine.begin + done, mine.end), std::min(mine.begin + done + step, mine.end)};
     const auto show = [&](double share, const char* what) {
       shown((double(done) + share * double(std::min(step, most - done))) / double(most), what);
     };
     comm::agree(comm, [&] { store::fill_tensor(given.what.seed, numbers, {rows}, host.get()); });
-    show(0.5, " is made");  // half of the work, because writing takes about as long as making
+    show(0.5, " is made");  // half, because writing takes about as long as making
     if (dataset.is_weight) {
       const core::Rectangle part{rows, {0, numbers.row_numbers}};
       file.write_parts({{dataset.spec.name, part, part, host.get()}},

@@ -26,7 +26,7 @@ namespace {
 
 void line(std::string_view name, std::string_view text) { report::print_line(name, text, 18); }
 
-/// CPUs on which this process may run, as ranges: "0-3,8".
+/// Returns the CPUs on which this process may run, as ranges: "0-3,8".
 std::string bound_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -43,7 +43,8 @@ std::string bound_cpus() {
   return text;
 }
 
-/// Says why this process may not use matrix units (AMX), if otherwise it would use them; empty in all other cases.
+/// Says why this process does not use the matrix units (AMX) of its processor, or why vectors do the work for which
+/// ANNULUS_INSTRUCTION_SET asks for amx; otherwise empty.
 std::string note_of_matrix_units() {
   if (core::has_amx()) return "";
   const core::InstructionSet used = core::best_instruction_set(), amx = core::InstructionSet::amx;

@@ -17,7 +17,7 @@ struct Given {
   RunFileArguments words;
   std::optional<int> ranks;
   std::optional<std::string> machine;    ///< machine file
-  std::optional<std::string> calibrate;  ///< machine file to make; nothing is then planned
+  std::optional<std::string> calibrate;  ///< machine file to make; if it is set, nothing is planned
   bool overwrite = false;                ///< replaces an existing machine file
 };
 
@@ -31,7 +31,8 @@ std::string_view mark(pattern::Accuracy accuracy) {
   return accuracy == pattern::Accuracy::exact ? "" : accuracy == pattern::Accuracy::estimate ? "~" : "<";
 }
 
-/// Memory of a candidate that must be cut into slices: "  4 x 2.0 GiB" for 4 slices; "  none" if no slice fits.
+/// Slices and memory of a candidate that must be cut: "  4 x 2.0 GiB" for 4 slices; "  none" if no slice fits. Empty if
+/// the candidate need not be cut.
 std::string passes_text(const Candidate& candidate, double memory_limit) {
   if (candidate.sliced) {
     return fmt::format("  {} x {}", candidate.sliced->slices, describe_bytes(candidate.sliced->cost.memory_bytes));
@@ -96,7 +97,8 @@ void print_plan(const Job& job) {
     core::print("  passes: number of passes over batch entries and heads x memory of one, if one pass is too large\n");
 }
 
-/// Prints the backward pass's part of the times above: one line for each strategy, with its cheapest partition.
+/// Prints the backward pass's part of the costs that print_plan() printed: one line for each strategy, with its
+/// cheapest partition.
 void print_backward(const Job& job) {
   core::print("\n  of these the backward pass, each strategy with its cheapest partition\n");
   core::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>12}\n", "strategy", "partition", "time",

@@ -33,11 +33,11 @@ struct Given {
   std::optional<int> ranks, rank;  ///< for a dry run
 };
 
-/// True if the run is cut into units. Several launches may then work on it together.
+/// True if the run may be cut into several units. Then several launches may work on the run together.
 bool is_shared(const Job& job) { return job.is_streamed() || job.slice_count() > 1; }
 
-/// Attributes of /provenance by which a task of a job array recognizes the result of another task: the number of the
-/// array, and samples of the input's files. Call it on rank 0.
+/// Attributes of /provenance by which a task of a job array recognizes the result of another task: the array's job ID,
+/// and samples of the input's files. Call it on rank 0.
 std::vector<std::pair<std::string, std::string>> array_provenance(const Job& job) {
   const char* const array = std::getenv("SLURM_ARRAY_JOB_ID");
   std::vector<std::pair<std::string, std::string>> entries{{"array_job_id", array == nullptr ? "" : array}};
@@ -48,8 +48,8 @@ std::vector<std::pair<std::string, std::string>> array_provenance(const Job& job
   return entries;
 }
 
-/// True if a result has the input of this job and, with output.overwrite, was made by the same job array. Without
-/// overwrite, any earlier launch may have made it. Call it on rank 0.
+/// True if a result was made from the input of this job and, with output.overwrite, by the same job array. Without
+/// output.overwrite, any earlier launch may have made the result. Call it on rank 0.
 bool is_of_this_array(const Job& job, const std::string& result) {
   const bool replaces = job.run.settings.output.overwrite;
   for (const auto& [name, now] : array_provenance(job)) {
@@ -85,7 +85,7 @@ bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
     if (comm::numbers_from_root(comm, look).at(0) == 0) return false;
     Index changed = job.input ? job.input->inspected().state.modified : 0;
     for (const auto& [file, state] : job.other_input_files()) changed = std::max(changed, state.modified);
-    return comm.max(Index(changed > made)) == 0;  // a result older than its input was computed from other numbers
+    return comm.max(Index(changed > made)) == 0;  // the result must be newer than the input's files
   } catch (const comm::AgreedError&) {            // there is no result, or it is another run's
     return false;
   }
@@ -95,16 +95,17 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   Request request = read_request(given.words, Purpose::run, comm);
   JobOptions options{given.words, Purpose::run, given.ranks};
   options.stream = planner::StreamOffer::if_needed;
-  try {  // a run on other ranks than the launched ones (--ranks) is only planned, and continues nothing
+  try {  // with --ranks, a run on other ranks is only planned, and continues nothing
     if (!given.ranks) options.recorded = recorded_cuts(request, given.restart, comm);
   } catch (const comm::AgreedError&) {
-    if (!given.dry_run) throw;  // a dry run goes on, and warn_of_refusal() says why a run would not
+    if (!given.dry_run) throw;  // a dry run goes on, and warn_of_refusal() says why a real run would fail
   }
   return make_job(std::move(request), options, comm);
 }
 
-/// Computes a checked job. Calls `finish` with the measurements; `finish` returns the record for the file. Returns the
-/// measurements; empty if units are left, and `rest` then says why.
+/// Computes a checked job. When all units of a file are finished, calls `finish` with the measurements; `finish`
+/// returns the record for the file. Returns the measurements; empty if units are unfinished, and `rest` then says why.
+/// Collective.
 std::optional<report::Measurements> compute_all(const Job& job,
                                                 const std::function<store::Record(const report::Measurements&)>& finish,
                                                 const comm::Communicator& comm, WhyUnfinished& rest) {
@@ -117,8 +118,8 @@ std::optional<report::Measurements> compute_all(const Job& job,
   return measured;
 }
 
-/// Returns what the input needs besides input.file: other files with its numbers, and filters that are not part of
-/// HDF5. For a run that is cut into units, also returns array_provenance(). Collective.
+/// Returns attributes of /provenance for what the input needs besides input.file: other files with its numbers, and
+/// filters that are not part of HDF5. If is_shared(), also returns array_provenance(). Collective.
 std::vector<std::pair<std::string, std::string>> input_provenance(const Job& job, const comm::Communicator& comm) {
   std::vector<std::pair<std::string, std::string>> entries;
   std::vector<std::string> names;
@@ -137,8 +138,8 @@ std::vector<std::pair<std::string, std::string>> input_provenance(const Job& job
   return entries;
 }
 
-/// Says on stderr why a run would be refused although the job can be computed: an output exists or its folder is
-/// missing, or an interrupted run had other settings. Collective.
+/// Says on stderr why a run would be refused although the job can be computed: an output file exists, its folder is
+/// missing, or an interrupted run of this output had other settings. Collective.
 void warn_of_refusal(const Job& job, bool restart, const comm::Communicator& comm) {
   const runfile::OutputSettings& output = job.run.settings.output;
   std::string why;
@@ -219,8 +220,8 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
       std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
       if (trace) std::fprintf(stderr, "annulus: no output.trace: this launch did not complete the run\n");
     }
-    // Rank 0's status counts, because rank 0 looked at the journal last. Other ranks may not know of launches that
-    // began shortly before.
+    // Rank 0's status counts, because rank 0 read the journal last. Other ranks may not know of launches that began
+    // after they had read it.
     return int(comm::numbers_from_root(comm, [&] { return std::vector<Index>{rest.status}; })[0]);
   }
   const report::Json ran = run_entries(job, comm);
@@ -237,7 +238,7 @@ int run(Given given, const comm::Communicator& comm, const std::string& command_
   try {
     return run_once(given, comm, command_line);
   } catch (const AnotherLaunchBegan&) {
-    given.restart = false;  // the old run is removed already; what the other launch began must stay
+    given.restart = false;  // the old run is already removed, and the other launch's must stay
     return run_once(given, comm, command_line);
   }
 }

@@ -53,7 +53,7 @@ class Training {
     comm::on_root(comm, [&] { check_previous(training_); });
   }
 
-  /// Does the remaining steps. Returns 0, or 75 if it was asked to stop before the last step.
+  /// Does the remaining steps. Returns 0, or 75 if it stopped on request before the last step.
   int run() {
     const Index first = state_.steps_done();
     const double all = double(settings_.steps);
@@ -76,7 +76,7 @@ class Training {
   }
 
  private:
-  /// Notes fingerprints of the data, by which a later launch checks that it has the same data.
+  /// Adds fingerprints of the data to training_. By these, a later launch checks that it has the same data.
   void note_data() {
     const auto add = [&](const std::string& key, const std::string& dataset, std::uint64_t fingerprint) {
       const std::string attribute = "fingerprint_" + key.substr(key.find('.') + 1);
@@ -158,8 +158,8 @@ class Training {
   }
 
   /// Throws an AgreedError if scores are so large that gradients would be rounding errors, as `run` does. Looks only at
-  /// the lse, which is small: q and k would have to be copied from a GPU in every step. If scores overflow, the loss is
-  /// not finite.
+  /// the lse, because larger tensors, q and k, would have to be copied from a GPU in every step. If scores overflow,
+  /// the loss is not finite, and require_finite() throws.
   void require_meaningful_gradients(const strategies::Tensors& saved) const {
     HostSide lse(saved.lse);
     lse.from_device();
@@ -175,7 +175,8 @@ class Training {
     }
   }
 
-  /// Warns once if most of the N numbers of dy = (y - target) / N are too small for float16, whose smallest is 2^-24.
+  /// Warns once if typical numbers of dy = (y - target) / N (N: how many numbers y has) are too small for float16,
+  /// whose smallest number is 2^-24.
   void warn_of_underflow(double loss, report::ProgressLine& line) {
     const core::Shape& s = layer_.problem().attention.shape;
     const Index missing = pattern::count_in_gaps(layer_.problem().attention.documents, {{0, s.sequence}});
@@ -204,7 +205,8 @@ class Training {
     comm::on_root(comm_, [&] { newest_ = look_up_checkpoint(training_); });
   }
 
-  /// Computes the loss after the last step and completes the result file. `first`: number of steps of earlier launches.
+  /// Computes the loss after the last step and completes the result file. `first` is the number of steps that earlier
+  /// launches did.
   void finish(Index first) {
     double loss = 0;
     const report::Pass last = report::run_pass(comm_, "the forward pass after the last step", [&] {
@@ -238,7 +240,7 @@ class Training {
   const comm::Communicator& comm_;
   const runfile::TrainSettings& settings_;
   layer::Layer layer_;
-  store::OutputFile result_;  // made before the first step, to reserve its name and its space on the disk
+  store::OutputFile result_;  // made before the first step, to reserve its name and space on the disk
   TrainingJob training_{job_, {}};
   core::Buffer x_, target_;
   TrainingState state_;
@@ -246,12 +248,12 @@ class Training {
   bool warned_ = false;
 };
 
-/// Continues from the checkpoint, if there is one, otherwise begins with the input's weights. Saves every
-/// train.save_every steps, at the end, and when asked to stop (SIGUSR1, SIGTERM). If it stops before the last step, it
-/// ends with exit status 75. Prints some of the losses. The result file gets the weights and all losses, including the
-/// loss after the last step.
+/// Continues from the checkpoint, if it exists, otherwise begins with the input's weights. Saves a checkpoint every
+/// train.save_every steps, at the end, and when asked to stop (SIGUSR1, SIGTERM). Returns 75 if it stopped before the
+/// last step, otherwise 0. Prints some of the losses. Writes the weights and all losses, including the loss after the
+/// last step, to the result file.
 int train(const RunFileArguments& words, const comm::Communicator& comm, const std::string& command_line) {
-  watch_for_stop(20);  // seconds that a rank waits for another after SIGTERM; the batch system kills the job soon after
+  watch_for_stop(20);  // after SIGTERM, ranks wait 20 s for one another: soon after that, the batch system kills them
   const Job job = make_job({words, Purpose::train}, comm);
   comm::agree(comm, [&] {
     check_memory_limit(job);

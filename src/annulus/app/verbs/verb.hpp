@@ -28,12 +28,14 @@ struct Option {
   std::vector<std::string> excludes{};  ///< options that must not be combined with this one
 };
 
-// Make options for each kind of value. `help` is the text of --help. The variable must live as long as the option.
+// The following functions make options, one function for each kind of value. `help` is the text that --help prints. The
+// variable must live as long as the option.
 Option run_file(std::string& file, const std::string& help = "The run file");
 Option overrides(std::vector<std::string>& settings, const std::string& help);
 Option flag(const std::string& name, bool& variable, const std::string& help);
 Option text(const std::string& name, const std::string& value, std::string& variable, const std::string& help);
-/// A whole number, written as in a run file; `variable` may be std::optional. A default of 0 is shown as `unset`.
+/// An option for a whole number, written as in a run file; `variable` may be std::optional. The help shows a default of
+/// 0 as `unset`.
 template <class Number>
 Option whole(const std::string& name, Number& variable, runfile::WholeRange range, const std::string& help,
              const std::string& unset = "") {
@@ -55,9 +57,10 @@ Option whole(const std::string& name, Number& variable, runfile::WholeRange rang
 /// Numbers of ranks for which `plan` and `run --dry-run` work.
 inline constexpr runfile::WholeRange rank_counts{1, 65536};
 
-/// Says why MPI must know all launched processes. for_work: a process that takes itself for the whole job would compute
-/// and write everything again. for_show: `info` shows all ranks. never: MPI need not know them, because `list` prints
-/// the same for any number of ranks.
+/// Says why a verb needs MPI to know all launched processes.
+/// for_work  otherwise, each process would take itself for the only rank, and compute and write everything
+/// for_show  `info` shows all ranks
+/// never     the verb does not need it: `list` prints the same for any number of ranks
 enum class RanksMatter { for_work, for_show, never };
 
 struct Verb {
@@ -67,13 +70,13 @@ struct Verb {
   std::vector<Option> options;
   /// Does the work and returns the exit status. Collective. `command_line` is stored in /provenance.
   std::function<int(const comm::Communicator&, const std::string& command_line)> run;
-  /// Checks the options together. Returns what follows "annulus: error: " in the message; empty if there is no error.
+  /// Checks whether the options fit together. Returns the text of the error message; empty if there is no error.
   std::function<std::string()> complaint = [] { return std::string(); };
   std::string when_ended = "nothing was changed";  ///< printed if a signal ends the verb: what is lost, what to do
   RanksMatter ranks_matter = RanksMatter::for_work;
 };
 
-/// `when_ended` of verbs that write their file at the end.
+/// `when_ended` of verbs that give their file its name only at the end.
 inline constexpr const char* nothing_saved =
     "nothing was kept but a result that was complete already, the same command begins again";
 

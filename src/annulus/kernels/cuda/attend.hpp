@@ -10,7 +10,8 @@ namespace annulus::kernels::cuda {
 
 using Poll = std::function<void()>;
 
-/// Does attend() and returns true if this GPU's tensor cores can do it; otherwise returns false. Complete on return.
+/// Does attend() and returns true if this GPU's tensor cores can compute the call, otherwise only returns false.
+/// Complete on return.
 bool attend(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 
 /// The same for attend_backward().
@@ -24,8 +25,8 @@ bool has_granules(const core::Shape& shape, core::DType type, core::Precision pr
 /// True if this GPU can multiply TF32 numbers, and the build has code for it. There must be a GPU.
 bool can_multiply_tf32();
 
-/// attend() and attend_backward() for one type of numbers, each in a file of its own (launch_*.cpp), so that the files
-/// compile in parallel.
+/// attend() and attend_backward() for one type of numbers. Each function has a file of its own (launch_*.cpp), so that
+/// the files compile in parallel.
 bool attend_bfloat16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 bool attend_float16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 bool attend_tf32(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);

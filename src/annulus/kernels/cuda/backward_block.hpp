@@ -2,28 +2,28 @@
 // block owns a tile of rows (queries or keys), and goes through the rows of the other side that see these rows or are
 // seen by them ("rows met"). It computes the probabilities again, with the normalizers of the forward pass.
 //
-//   S = X Y^T, W = X' Y'^T      X, X' = Q, dO and Y, Y' = K, V if the block owns queries; swapped if it owns keys
+//   S = X Y^T, W = X' Y'^T      X, X' = Q, dO and Y, Y' = K, V if the block owns queries, the reverse if it owns keys
 //   P = factor 2^(score_factor S - shift), dS = P (output_scale W - delta), both rounded to what the engine multiplies
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
-// If head sizes are large, dk and dv do not both fit into a warp's registers. Then two warps have the same keys. One
-// makes S, P and dv. The other gets P through shared memory, and makes W, dS and dk. Example: 64 keys, 4 warps
-// with two row tiles of 16 rows each:
+// If head sizes are large, dk and dv do not both fit into a warp's registers. Then two warps have the same keys. One of
+// them makes S, P and dv. The other warp gets P through shared memory, and makes W, dS and dk. Example: 64 keys, 4
+// warps with two row tiles of 16 rows each:
 //   warp     0        1         2        3
 //   keys     0-31     0-31      32-63    32-63
 //   makes    S P dv   W dS dk   S P dv   W dS dk
 //
-// Queries are (row, head) pairs. X and X' stay in shared memory. Y and Y' are copied there in two stages, like K and V
-// in the forward pass (forward_memory.hpp). Only one block makes the sums of a row. So no addition is atomic, and the
-// order of additions is fixed. (If blocks that own keys also added to dq, atomically, five products of tiles would be
-// enough, instead of three for dq and four for dk and dv. On an H200 this was slower nevertheless with 16-bit tensors,
-// and 1.1 to 1.2 times as fast with TF32.)
+// Queries are (row, head) pairs. Shared memory has all of X and X', and two stages for tiles of Y and Y', like those of
+// K and V in the forward pass (forward_memory.hpp). Only one block makes the sums of a row. So no addition is atomic,
+// and the order of additions is fixed. (If blocks that own keys also added to dq, atomically, five products of tiles
+// would be enough, instead of three for dq and four for dk and dv. On an H200 such a kernel was slower with 16-bit
+// tensors, and 1.1 to 1.2 times as fast with TF32.)
 //
-// Sums start from the gradients in memory. Then one granule after another is added: 16 keys, from the last ones down,
-// or 16 queries, from the first ones up. So bits are the same however rows are cut into calls and tiles, if cuts are
-// between granules of 16 comb indices. Worked example: three query heads read a key head, and each row sees the keys
-// after it. A block owns the queries, (row, head) pairs, 64 ... 127. They belong to rows 21 ... 42, which see keys from
-// 22 on. The block meets keys from 16 on, where the granule begins; 16 ... 21 are hidden.
+// Sums start from the gradients in memory. Then the block adds one granule after another: 16 keys at a time, the last
+// ones first, or 16 queries at a time, the first ones first. So bits are the same however rows are cut into calls and
+// tiles, if cuts are between granules of 16 comb indices. Worked example: three query heads read a key head, and each
+// row sees the keys after it. A block owns queries 64 ... 127, which are the (row, head) pairs of rows 21 ... 42. These
+// rows see keys from 22 on. The block meets keys from 16 on, where the granule of key 22 begins, and hides 16 ... 21.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -93,7 +93,7 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION Warp(Machine& machine, const Task& task)
         : machine_(machine), task_(task), lane_(machine.thread()) {}
 
-    /// Looks up the rows that the block owns. Returns the number of tiles of rows that it meets.
+    /// Looks up the rows that the block owns. Returns how many tiles of rows the block meets.
     KOKKOS_FORCEINLINE_FUNCTION int begin(const device::TeamTile& mine) {
       const core::WorkItem& item = mine.item;
       const KeyRange of_first = met_by(item, owned_row(item, mine.begin).t);
@@ -118,7 +118,7 @@ class BackwardBlock {
       return tiles_.count;
     }
 
-    /// Looks up the addresses of one row of a tile. Returns the row's numbers if it is a query, otherwise no_key.
+    /// Looks up the addresses of one row met. Returns the row's numbers if it is a query of the tile, otherwise no_key.
     KOKKOS_FORCEINLINE_FUNCTION Numbers look_up_met(int tile) {
       const int j = row_to_look_up<sizes.keys, threads>(machine_.thread(), tile), last = tiles_.rows_of(tile) - 1;
       Numbers numbers = no_key;
@@ -131,8 +131,8 @@ class BackwardBlock {
       if (!owns_queries && j <= last) numbers = numbers_of(facts.batch, row);
       return numbers;
     }
-    /// The second half of look_up_met(), called later, when the numbers have arrived from global memory. Rows after
-    /// the last one have the numbers no_key.
+    /// The second half of look_up_met(), which run() calls later, when the numbers have arrived from global memory.
+    /// Rows after the tile's last row have the numbers no_key.
     KOKKOS_FORCEINLINE_FUNCTION void store_met(int tile, const Numbers& numbers) {
       if constexpr (!owns_queries) {
         const int j = row_to_look_up<sizes.keys, threads>(machine_.thread(), tile);
@@ -207,8 +207,8 @@ class BackwardBlock {
     using Probabilities = SharedProbabilities<Memory, Sums, row_tiles, met_pieces>;
     static constexpr Numbers no_key{Sum(INFINITY), 0, 0};
 
-    /// The next tile's P replaces this P after the barrier with which run() begins that tile. Before this barrier, all
-    /// warps have read this P.
+    /// P of the next tile replaces P of this tile only after the barrier with which run() begins the next tile. At this
+    /// barrier, all warps have read P of this tile.
     KOKKOS_FORCEINLINE_FUNCTION void meet_in_pairs(int tile) {
       const int second = second_of_pair();
       TileSums x;  // S and P, or W and dS
@@ -230,7 +230,7 @@ class BackwardBlock {
       }
       add_products(Memory::stage(tile, 1 - second), x, sums_[0]);
     }
-    /// 0: this warp makes dv, 1: it makes dk.
+    /// Returns 0 if this warp makes dv, and 1 if it makes dk.
     KOKKOS_FORCEINLINE_FUNCTION int second_of_pair() const { return int(unsigned(lane_.warp) % 2); }
 
     KOKKOS_FORCEINLINE_FUNCTION device::ItemRow owned_row(const core::WorkItem& item, Index number) const {
@@ -290,8 +290,8 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION Sum slope(const Numbers& query, Sum p, Sum w) const {
       return p * (Sum(task_.operands.output_scale) * w - query.delta);
     }
-    /// Calls visit(query, r, piece, half, i) for each sum [r][piece][half][i] that a lane has. `query`: the numbers of
-    /// the sum's query.
+    /// Calls visit(query, r, piece, half, i) for each sum [r][piece][half][i] that this lane has. `query` has the
+    /// numbers of the sum's query.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_query(int tile, const Visit& visit) const {
       ANNULUS_UNROLL

@@ -40,7 +40,8 @@ struct QueryNumbers {
 };
 
 /// in_pairs: two warps have the same rows, and one sends P to the other through shared memory (backward_block.hpp).
-/// met_numbers has three tiles: those of tile i + 2 are stored while other warps may still read those of tile i.
+/// met_numbers has room for three tiles, because a warp may store the numbers of tile i + 2 while other warps still
+/// read those of tile i.
 template <class Engine, TileSizes sizes, Adds adds>
 struct BackwardMemory {
   using Sum = typename Engine::Sum;
@@ -60,7 +61,7 @@ struct BackwardMemory {
   static constexpr Shared met_numbers = met_from + 2 * met * 2 * 8;  // QueryNumbers, of three tiles
   static constexpr Shared facts = met_numbers + (3 * met * numbers_bytes + 15) / 16 * 16;
   static constexpr Shared probabilities = (facts + int(sizeof(BackwardFacts)) + 15) / 16 * 16;  // P of one tile
-  static constexpr int halves = sizes.row_tiles * met / 8;  // how many Sums[half] of P a lane has
+  static constexpr int halves = sizes.row_tiles * met / 8;  // how many halves of Sums (8 columns each) a lane has of P
   static constexpr int bytes =
       int(probabilities) + (in_pairs ? sizes.warps / 2 * halves * warp_size * int(sizeof(Sums) / 2) : 0);
 
@@ -84,7 +85,7 @@ struct BackwardMemory {
   KOKKOS_FORCEINLINE_FUNCTION static Shared numbers(int tile, int j) {
     return met_numbers + Shared((tile % 3 * met + j) * numbers_bytes);
   }
-  /// Where this lane's Sums[half] number `half` of P is. The same lane of the other warp of the pair reads it.
+  /// Returns where the lane's half of Sums number `half` of P is. The same lane of the pair's other warp reads it.
   KOKKOS_FORCEINLINE_FUNCTION static Shared probabilities_of(const Lane& lane, int half) {
     const unsigned pair = unsigned(lane.warp) / 2;
     return probabilities + ((pair * halves + unsigned(half)) * warp_size + unsigned(lane.lane)) * int(sizeof(Sums) / 2);

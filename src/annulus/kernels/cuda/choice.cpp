@@ -14,7 +14,7 @@ namespace {
 
 using core::DType;
 
-/// Why rows cannot be copied in pieces of 16 bytes; empty if they can.
+/// Returns why rows cannot be copied in pieces of 16 bytes; empty if they can.
 std::string why_no_pieces(DType type, core::Index head_dim) {
   const core::Index bytes = head_dim * core::Index(core::bytes_of(type));
   return bytes % 16 != 0 ? fmt::format("rows of {} bytes are no multiple of 16", bytes) : "";
@@ -43,7 +43,7 @@ constexpr MostColumns forward_columns{last(sizes_16), last(sizes_tf32), last(siz
 static_assert(last(sizes_tf32) == last(sizes_3xtf32) && last(key_sizes_tf32) == last(key_sizes_3xtf32));
 constexpr MostColumns backward_columns{last(key_sizes_16), last(key_sizes_tf32), last(key_sizes_64)};
 
-/// Why there are no matrix products of this type, precision and head size; empty if there are.
+/// Returns why there are no matrix products of this type, precision and head size; empty if there are.
 std::string why_not_multiplied(DType type, core::Precision precision, core::Index head_dim, const MostColumns& most) {
   const bool is_single = type == DType::float32;
   if (is_single ? !core::is_tf32(precision) : precision != core::default_precision(type)) {
@@ -54,7 +54,7 @@ std::string why_not_multiplied(DType type, core::Precision precision, core::Inde
   return head_dim > columns ? fmt::format("head size {} is more than {}", head_dim, columns) : "";
 }
 
-/// The first reason that why_not_copied() gives for one of these tensors.
+/// Returns the first reason that why_not_copied() gives for one of these tensors; empty if it gives none.
 std::string why_not_copied(std::initializer_list<std::pair<const char*, core::TensorView>> tensors,
                            core::Index head_dim) {
   for (const auto& [name, tensor] : tensors) {
@@ -63,7 +63,7 @@ std::string why_not_copied(std::initializer_list<std::pair<const char*, core::Te
   return "";
 }
 
-/// The block programs do not compute caps and biases.
+/// Returns a reason if the rule changes scores, because the block programs compute no caps and biases.
 std::string why_not_ruled(const CallRule& rule) { return rule.rule == nullptr ? "" : "scores have a cap or a bias"; }
 
 }  // namespace
@@ -73,8 +73,8 @@ std::string why_not_attend(const Operands& operands, const State& state) {
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
   if (const std::string reason = why_not_ruled(operands.rule); !reason.empty()) return reason;
-  // Weights are rounded to the type of the values, and l is the sum of the rounded weights (engines.hpp). TF32 is
-  // allowed, because the user asks for it by name, and then statistics need only the accuracy of TF32.
+  // Weights are rounded to the type of the values, and l is the sum of the rounded weights (engines.hpp). Statistics
+  // may come from weights in TF32, because a user who names this precision expects only its accuracy.
   if (state.exact_sums && core::bytes_of(operands.v.type) == 2) return "statistics need the sums of exact weights";
   const std::string reason = why_not_multiplied(operands.q.type, state.precision, head_dim, forward_columns);
   if (!reason.empty()) return reason;

@@ -1,4 +1,4 @@
-// Which calls the tensor-core kernels compute; the portable kernels (kernels/device) compute all others.
+// Decides which calls the tensor-core kernels compute. The portable kernels (kernels/device) compute all others.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -9,7 +9,7 @@
 
 namespace annulus::kernels::cuda {
 
-/// Whether this build has the kernels.
+/// True if this build has the tensor-core kernels.
 #if defined(KOKKOS_ENABLE_CUDA)
 inline constexpr bool is_built = true;
 #else
@@ -25,7 +25,7 @@ std::string why_not_attend_backward(const core::Shape& shape, core::Precision pr
                                     const BackwardOperands& operands, const GradientViews& gradients);
 
 /// Returns why calls of such a problem cannot be computed granule by granule (State::by_granules). Empty: shape, type
-/// and precision allow it, but the GPU may not.
+/// and precision allow this, but the GPU may still be unable to do it (has_granules()).
 std::string why_no_granules(const core::Shape& shape, core::DType type, core::Precision precision);
 
 }  // namespace annulus::kernels::cuda

@@ -1,15 +1,15 @@
 // How matrix units compute products of tiles, for each type of numbers. An engine multiplies pieces:
 //   Queries   a piece of Q, `rows` rows x 32 bytes                     the left side of S = Q K^T
-//   Keys      a piece of K, 16 rows x 32 bytes                         its right side
+//   Keys      a piece of K, 16 rows x 32 bytes                         the right side of S = Q K^T
 //   Weights   a piece of P, `rows` rows x 16 keys, made from sums      the left side of O = P V
-//   Values    a piece of V, 16 keys x 16 columns                       its right side
+//   Values    a piece of V, 16 keys x 16 columns                       the right side of O = P V
 //   RowSums   sums of the rows of P, made by a product with ones, or number by number
 //   Sums      `rows` rows x 16 columns of S or O. A lane's number [half][2 part + c] is in row group + 8 part and in
 //             column 8 half + 2 quad + c
 // Sums of S become Weights without data from other lanes, because a product may take its keys in any order, if V's
 // rows come in the same order. The order of the keys in products:
 //   16-bit   0 1 2 ... 15           the order of the columns of the sums
-//   TF32     0 2 4 6 1 3 5 7        lane `quad` has keys 2 quad and 2 quad + 1; in products they are quad and quad + 4
+//   TF32     0 2 4 6 1 3 5 7        lane `quad` has keys 2 quad and 2 quad + 1, as keys quad and quad + 4 of a product
 //   64-bit   0 2 4 6 | 1 3 5 7      two products of 4 keys each
 #pragma once
 
@@ -34,10 +34,10 @@ struct RightPlace {
       : row(unsigned(lane) % 8 + unsigned(lane) / 16 * 8), chunk(unsigned(lane) / 8 % 2) {}
 };
 
-/// A lane's sums of rows of weights: the softmax's l. is_product: a product of the weights with ones makes the sums. So
-/// l is the sum of the weights as rounded for the product with V, and a row that sees a single key gets exactly that
-/// key's value. Each lane then has the whole sum of a row, twice, in two columns. Otherwise weights are not rounded,
-/// and each lane has a part of a row's sum.
+/// A lane's sums of rows of weights: the softmax's l. If is_product, a product of the weights with ones makes the sums.
+/// So l is the sum of the weights as rounded for the product with V, and a row that sees a single key gets exactly that
+/// key's value. Each lane then has the whole sum of a row, twice, in two columns. If is_product is false, weights are
+/// not rounded, and each lane has a part of a row's sum.
 template <class Sum, int parts, bool is_product>
 struct RowSums {
   static constexpr int copies = is_product ? 2 : 1;
@@ -115,8 +115,8 @@ struct Engine16 {
   }
 };
 
-/// A float as the sum of two TF32 numbers (8 bits of exponent, 10 of mantissa), with a relative error of about 2^-22.
-/// three: products use both numbers; otherwise they use only `high`.
+/// Floats, each as the sum of two TF32 numbers (8 bits of exponent, 10 of mantissa) with a relative error of about
+/// 2^-22. If `three`, products use both numbers, otherwise only `high`.
 template <int count, bool three>
 struct Split {
   std::uint32_t high[count];
@@ -130,12 +130,12 @@ struct Split {
   }
 };
 
-/// Products of float32 numbers rounded to TF32. three: instead, each product is three products of parts of the numbers:
-/// low times high, high times low, and high times high.
+/// Products of float32 numbers rounded to TF32. But if `three`, each product is the sum of three products of parts of
+/// the numbers: low times high, high times low, and high times high.
 ///
 /// Matrix units round sums towards zero (Fasi et al. 2021). In a long sum, this error soon exceeds what the low parts
-/// contribute. So with three products, the products of a piece are summed up from zero, and an addition that rounds to
-/// nearest adds this sum to the sums so far (Ootomo and Yokota 2022).
+/// contribute. So with three products, matrix units add up the products of one piece from zero, and an ordinary
+/// addition, which rounds to nearest, adds the piece's sum to the sums so far (Ootomo and Yokota 2022).
 template <int columns, bool three>
 struct EngineOfTf32 {
   using Stored = float;
@@ -219,8 +219,8 @@ struct EngineOfTf32 {
   }
 
  private:
-  /// With three products, add(piece) starts from zeros, and sums += piece. Otherwise add(sums), because the error of
-  /// rounding sums towards zero does not matter there.
+  /// With three products, add() adds to a piece of zeros, which is then added to `sums`. With one product, add() adds
+  /// to `sums`, because there the error of rounding sums towards zero does not matter.
   template <class Add>
   KOKKOS_FORCEINLINE_FUNCTION static void add_piece(float (&sums)[4], const Add& add) {
     if constexpr (three) {
@@ -237,7 +237,7 @@ struct EngineOfTf32 {
                                                std::uint32_t right_0, std::uint32_t right_1) {
     machine.multiply_tf32(sums, {{left[0], left[1], left[2], left[3]}}, right_0, right_1);
   }
-  /// Multiplies with numbers `first` and first + 1 of the right side, in three products or one.
+  /// Adds to `sums` the products of `left` with numbers `first` and first + 1 of the right side: three products or one.
   template <class Machine, int count>
   KOKKOS_FORCEINLINE_FUNCTION static void take(Machine& machine, float (&sums)[4], const Split<4, three>& left,
                                                const Split<count, three>& right, int first) {
@@ -323,7 +323,8 @@ struct Engine64 {
       machine.multiply_64(sums[1], weights.of[keys][odd], values.of[keys][odd][1]);
     }
   }
-  /// If ordered, the first of a row's four lanes adds the weights of all sixteen keys, and the others keep l = 0.
+  /// If `ordered`, the first of a row's four lanes adds the weights of all sixteen keys, and the other lanes keep l =
+  /// 0. Otherwise each lane adds its own four weights.
   template <bool ordered, class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine& machine, const Lane& lane, RowSums& l,
                                                    const Weights& weights) {

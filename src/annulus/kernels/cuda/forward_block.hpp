@@ -1,22 +1,22 @@
 // One block's work in the forward pass, on matrix units: attention of a tile of query rows of one head to the item's
 // keys, tile after tile in descending order of t, as in FlashAttention-2 (Dao 2023). kernels/device/forward_team.hpp
-// has the formulas of the running softmax. Data are kept in other memory here, and sums are made in another order:
+// has the formulas of the running softmax. Here sums are made in another order, and data are in other memory:
 //
 //   registers      O, S and P of the warp's own rows (and Q, if it fits), m and l
 //   shared memory  Q, two tiles of K and V: while one is multiplied, the next one is copied, 16 bytes at a time, from
 //                  rows anywhere in global memory (forward_memory.hpp)
 //
-// m is the smallest even integer that is at least the score that raised it. m seldom rises. If it rises for no row of a
-// row tile, the warp skips the rescaling of this tile's l and O. P is rounded to what the matrix unit multiplies
+// m is the smallest even integer that is at least the score that raised m. m seldom rises. If m rises for no row of a
+// row tile, the warp skips the rescaling of the row tile's l and O. P is rounded to what the matrix unit multiplies
 // (engines.hpp), and l is the sum of these rounded numbers.
 //
 // If the keys of a team are split (key_split.hpp), a block goes through only a part of them and writes a partial state.
 //
-// ordered: bits are the same however the keys are cut into calls and tiles, if cuts are between granules of 16 comb
-// indices. A tile's keys are weighed and added granule by granule, the last one first. So m, l and O after each
-// granule are what they would be with any other tiles. Worked example: keys 0 ... 39, tiles of 32. In one call, the
-// tiles have the granules 32-39 | 16-31, 0-15. In two calls, cut at 16, they have 32-39, 16-31 | 0-15. Both add the
-// same numbers in the same order.
+// If `ordered`, bits are the same however the keys are cut into calls and tiles, if cuts are between granules of 16
+// comb indices. A tile's keys are weighed and added granule by granule, the last granule first. So m, l and O after
+// each granule are what they would be with any other tiles. Worked example: keys 0 ... 39, tiles of 32. One call has
+// tiles of the granules 32-39 | 16-31, 0-15. Two calls, cut at key 16, have tiles of 32-39, 16-31 | 0-15. Both ways
+// add the same numbers in the same order.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -227,7 +227,7 @@ class ForwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION static Shared stage(Shared first, int tile) {
       return first + Shared(tile % 2) * Memory::stage_bytes;
     }
-    /// The number in the block of the query that this lane has as part `part` of row tile r.
+    /// Returns which query of the block this lane has as part `part` of row tile r.
     KOKKOS_FORCEINLINE_FUNCTION int row_of(int r, int part) const {
       return (lane_.warp * row_tiles + r) * Engine::rows + 8 * part + lane_.group;
     }
@@ -239,8 +239,8 @@ class ForwardBlock {
       return Engine::load_queries(machine_, lane_, Memory::queries, (lane_.warp * row_tiles + r) * Engine::rows, depth);
     }
 
-    /// Calls visit(o, acc, inside) for each pair of accumulators of a row that this lane has: o in registers, acc in
-    /// the state. The argument `acc` is where the row begins in the state. inside: the pair is within the head size.
+    /// Calls visit(o, a, inside) for each pair of accumulators of a row that this lane has. o is the pair in registers,
+    /// a is its address in the state, where the row begins at `acc`. inside: the pair is within the head size.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_accumulator(int r, int part, Sum* acc, const Visit& visit) {
       ANNULUS_UNROLL
@@ -299,8 +299,8 @@ class ForwardBlock {
       });
     }
 
-    /// Turns products of queries and keys into weights. If a score is above m, raises m and rescales l and O before
-    /// that.
+    /// Turns products of queries and keys into weights. Before this, it raises m and rescales l and O if a score is
+    /// above m.
     KOKKOS_FORCEINLINE_FUNCTION void weigh(int r, typename Engine::Sums (&s)[step_pieces]) {
       Sum factor = task_.score_factor;  // above 0, so -inf of hidden pairs stays -inf
       if constexpr (ordered) make_scores(s, factor);

@@ -31,10 +31,10 @@ struct ForwardMemory {
   static constexpr int bytes = int(tiles) + int(sizeof(Tiles<sizes.keys>));
 
   KOKKOS_FORCEINLINE_FUNCTION static Shared query_row(int i) { return query_rows + Shared(i * int(sizeof(Index))); }
-  /// Where begin and end of the positions that query i sees are stored. They count from ForwardFacts::first_key.
+  /// Where begin and end of the positions that query i sees are stored. Positions count from ForwardFacts::first_key.
   KOKKOS_FORCEINLINE_FUNCTION static Shared seen_begin(int i) { return query_row(rows + i); }
   KOKKOS_FORCEINLINE_FUNCTION static Shared seen_end(int i) { return query_row(2 * rows + i); }
-  /// Where the address of key j's row of K is stored, for tile number `tile`; value_from() is the same for V.
+  /// Where the address of the row of K of key j in tile number `tile` is stored. value_from() is the same for V.
   KOKKOS_FORCEINLINE_FUNCTION static Shared key_from(int tile, int j) {
     return key_rows + Shared(tile % 2) * table_bytes + Shared(j * int(sizeof(Index)));
   }

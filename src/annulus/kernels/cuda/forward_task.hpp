@@ -34,7 +34,7 @@ struct ForwardFacts {
   Index first_state;  ///< index of (batch entry, row 0, head) in the State
   Index partial;      ///< number of query 0's partial state, or no_partial
   int count;          ///< number of queries
-  bool goes_on;       ///< the block continues the State; otherwise it starts empty
+  bool goes_on;       ///< the block continues the State; otherwise it starts from empty states
 };
 
 }  // namespace annulus::kernels::cuda

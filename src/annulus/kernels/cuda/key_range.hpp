@@ -1,5 +1,5 @@
-// Which rows of an item's other side a row, or a tile of rows, sees. Their positions are one range, because comb
-// indices ascend along a map.
+// Finds the rows of an item's other side that a row, or a tile of rows, sees or is seen by. Their positions are one
+// range, because comb indices ascend along a map.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -26,12 +26,13 @@ KOKKOS_INLINE_FUNCTION KeyRange queries_that_see(const device::DeviceWorkView& w
 }
 
 /// What a tile of rows sees. visible_to_any: from the first to the last position that a row sees, extended down to the
-/// beginning of a granule. visible_to_all: positions that all rows see; if there are any, visible_to_any has them, too.
+/// beginning of a granule. visible_to_all: positions that all rows see. All of them also lie in visible_to_any.
 struct TileKeys {
   KeyRange visible_to_any;
   KeyRange visible_to_all;
 
-  /// `of_first`, `of_last`: what the tile's first and last rows see. No more is needed: ranges ascend along a map.
+  /// `of_first`, `of_last`: what the tile's first and last rows see. The ranges of the rows between are not needed,
+  /// because along a map ranges begin, and end, no earlier than those before them.
   KOKKOS_INLINE_FUNCTION TileKeys(const KeyRange& of_first, const KeyRange& of_last)
       : visible_to_any{of_first.begin, of_last.end}, visible_to_all{of_last.begin, of_first.end} {
     if (visible_to_any.begin < visible_to_any.end) visible_to_any.begin -= visible_to_any.begin % granule;
@@ -44,7 +45,7 @@ KOKKOS_INLINE_FUNCTION TileKeys keys_of_tile(const device::DeviceWorkView& work,
   return {of_first, of_last};
 }
 
-/// The part of `range` that lies in `of`. If no part does, the result is an empty range at one end of `of`.
+/// Returns the part of `range` that lies in `of`, or an empty range at one end of `of` if there is no such part.
 KOKKOS_INLINE_FUNCTION KeyRange inside(const KeyRange& range, const KeyRange& of) {
   const auto clamp = [&](Index x) { return x < of.begin ? of.begin : x > of.end ? of.end : x; };
   return {clamp(range.begin), clamp(range.end)};

@@ -38,7 +38,7 @@ Index longest_part(const std::vector<TeamKeys>& teams, Index key_tile, const Roo
   Index most = 0;
   for (const TeamKeys& team : teams) most = std::max(most, tiles_of(team, key_tile));
   if (most == 0 || taken(teams, key_tile, most).blocks >= room.blocks) return most;
-  Index best = most, least = most;  // both in tiles, as the time of a launch is: a block takes one tile after another
+  Index best = most, least = most;  // least: the best cost, in tiles, because a block takes one tile after another
   for (Index parts = 2; parts <= most_parts; ++parts) {
     const Index longest = core::ceil_div(most, parts);
     if (longest * key_tile < fewest_keys_of_part) break;

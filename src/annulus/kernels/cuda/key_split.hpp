@@ -1,8 +1,8 @@
-// How a forward launch cuts keys if its teams are fewer than the blocks that the GPU runs at the same time, as with few
-// queries and many keys. The keys of a team are then cut into parts. Each part has a block, which writes a partial
+// Cuts the keys of a forward launch if its teams are fewer than the blocks that the GPU runs at the same time, as with
+// few queries and many keys. The keys of a team are then cut into parts. Each part has a block, which writes a partial
 // state of its own. The partial states are merged in the order of the parts (partial_states.hpp). This is the split-KV
-// of FlashDecoding (Dao et al. 2023). The host decides, with integers only, from the work list and the Room. So the
-// same GPU always cuts, and rounds, in the same way.
+// of FlashDecoding (Dao et al. 2023). The host decides how to cut from the work list and the Room, with integers only.
+// So for the same list the same GPU always cuts, and rounds, in the same way.
 //
 // Parts are whole tiles of keys, in the order in which they are met: from the last tile down. Example: parts of at
 // most 4 tiles, a team whose 40 queries see 10 tiles, and a team whose 20 queries see 3:
@@ -44,28 +44,29 @@ struct KeySplit {
 
 /// The keys and queries of one team.
 struct TeamKeys {
-  KeyRange keys;  ///< those that some of its queries see
+  KeyRange keys;  ///< the keys that some of the team's queries see
   Index queries;
 };
 
-/// TeamKeys of a work list with Owner::rows; `on_host`: its tables in host memory.
+/// Returns the TeamKeys of a work list with Owner::rows. `on_host` has the list's tables in host memory.
 std::vector<TeamKeys> keys_of_teams(const device::DeviceWorkView& on_host, Index teams);
 
 /// How much of the GPU and of its memory a launch may take.
 struct Room {
-  Index blocks;  ///< that the GPU runs at the same time
+  Index blocks;  ///< how many blocks the GPU runs at the same time
   Index partial_states;
 };
 
 /// Returns how many tiles of `key_tile` keys a part should have at most, so that the launch ends soonest. If cuts would
-/// not help, for example because there are enough teams, this is the number of tiles of the team with the most keys.
-/// 0: there are no keys.
+/// not help, for example because there are enough teams, this is the number of tiles of the team with the most keys. It
+/// is 0 if no team has keys.
 Index longest_part(const std::vector<TeamKeys>& teams, Index key_tile, const Room& room);
 
 /// Cuts the keys of all teams into parts of at most `longest` tiles. A team's parts differ by at most one tile.
 KeySplit split_keys(const std::vector<TeamKeys>& teams, Index key_tile, Index longest);
 
-/// The same, with longest_part(). If no team is to be cut, the split is empty, and each block has all keys of a team.
+/// The same, with what longest_part() returns as `longest`. If no team needs a cut, the result is empty, and the caller
+/// launches one block for each team.
 KeySplit split_keys(const device::DeviceWork& work, Index key_tile, const Room& room);
 
 }  // namespace annulus::kernels::cuda

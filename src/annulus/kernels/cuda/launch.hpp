@@ -42,9 +42,9 @@ bool can_run(Kernel* kernel, int shared_bytes) {
   return false;
 }
 
-/// Returns ask(device) for the GPU in use, and calls `ask` only once for each GPU. An answer is kept for each GPU,
-/// because a Plan (library/plan.hpp) may ask before Kokkos has chosen a GPU. A Plan may also ask from another thread,
-/// so there is a mutex.
+/// Returns ask(device) for the GPU in use, and calls `ask` only once for each GPU. `known` keeps an answer for each
+/// GPU, because a Plan (library/plan.hpp) may ask before Kokkos has chosen a GPU, when another GPU may be in use. A
+/// Plan may also ask from another thread, so there is a mutex.
 template <class Answer, class Ask>
 Answer asked_once(std::map<int, Answer>& known, const Ask& ask) {
   static std::mutex mutex;
@@ -138,7 +138,8 @@ bool launch_forward(const core::WorkList& list, const Operands& operands, State&
   return true;
 }
 
-/// launch_forward() with the first entry of the table that has enough columns and that the GPU can run; false: none.
+/// launch_forward() with the first sizes in the table that have enough columns and that the GPU can run. Returns false
+/// if there are none.
 template <template <class, int> class Engine, class Number, const auto& table, std::size_t entry = 0>
 bool launch_forward_of(const core::WorkList& list, const Operands& operands, State& state, const Poll& poll) {
   if constexpr (entry < std::size(table)) {

@@ -31,8 +31,8 @@ bool launch_blocks(const core::WorkList& list, const core::Shape& shape, const B
   return true;
 }
 
-/// attend_backward() with the first entries of the tables that have enough columns and that the GPU can run; false:
-/// none. Both tables have the same columns, entry by entry.
+/// attend_backward() with the first sizes in the two tables that have enough columns and that the GPU can run. Returns
+/// false if there are none. Sizes of the same index in both tables have the same columns.
 template <template <class, int> class Engine, class Number, const auto& query_table, const auto& key_table,
           std::size_t entry = 0>
 bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,

@@ -6,7 +6,7 @@
 //   thread(), barrier()
 //   load<T>(at), store(at, x)                     one value in shared memory
 //   copy_16(to, from, inside)                     copies 16 bytes from global memory, or writes zeros if `inside` is
-//                                                 false; done after wait()
+//                                                 false; the bytes are there after wait()
 //   commit(), wait()                              ends a group of copies; waits for all groups of this thread
 //   load_matrices(at), load_transposed(at)        four 8 x 8 matrices of 16-bit numbers; lane l gives the address of
 //                                                 row l % 8 of matrix l / 8 (ldmatrix)
@@ -16,9 +16,10 @@
 //   pack<Stored>(low, high)                       two floats, rounded to the nearest 16-bit numbers, in one word; `low`
 //                                                 is in the lower half
 //   round_tf32(x)                                 a float rounded to nearest with 10 bits of mantissa; NaN stays NaN
-//   exp2(x), larger(x, y)                         2^x; the larger number; if one is NaN, the other one
+//   exp2(x), larger(x, y)                         2^x; the larger number, or if one number is NaN, the other number
 //   from_lane_xor(x, mask), any(flag)             x of lane (lane ^ mask); true if a lane of the warp has the flag
-// All 32 lanes of a warp must call these functions together: load_..., multiply_..., from_lane_xor() and any().
+// All 32 lanes of a warp must call load_matrices(), load_transposed(), multiply_...(), from_lane_xor() and any()
+// together.
 #pragma once
 
 #include <cstdint>

@@ -91,7 +91,8 @@ class GpuMachine {
     }
     return both;
   }
-  /// GPUs from sm_90 on have one instruction for this, with ties to even. Others take three, with ties away from zero.
+  /// GPUs from sm_90 on round with one instruction, ties to even. Older GPUs take three instructions, and round ties
+  /// away from zero.
   __device__ std::uint32_t round_tf32(float x) const {
     std::uint32_t rounded;
 #if __CUDA_ARCH__ >= 900

@@ -6,10 +6,10 @@
 namespace annulus::kernels::cuda {
 namespace {
 
-/// Called for each (split team, query of the tile, number d of the row). m is the largest of all m_p, and l = sum_p l_p
-/// 2^(m_p - m); acc is summed like l. All m_p are even integers, so powers of two are exact, or zero, as in the kernel
-/// that made the parts. A part in which the query sees no key has m = -inf, l = 0 and acc = 0, and its power is 0. (If
-/// no part has a key for this query, m_p - m is NaN, for which power_of_two() also returns 0.)
+/// Called for each (split team, query of the tile, number d of the row). With the parts p of the team, m is the largest
+/// m_p, and l = sum_p l_p 2^(m_p - m). acc is summed like l. All m_p are even integers, so powers of two are exact, or
+/// zero, as in the kernel that made the parts. A part in which the query sees no key has m_p = -inf, l_p = 0 and acc_p
+/// = 0, and its power is 0. (If the query sees no key in any part, m_p - m is NaN, and power_of_two() returns 0.)
 template <class Sum>
 struct MergePartialStates {
   device::DeviceWorkView work;

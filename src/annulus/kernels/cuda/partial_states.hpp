@@ -19,16 +19,17 @@ class PartialStates {
 
   const KeyPart* parts() const { return static_cast<const KeyPart*>(parts_.data()); }
   const core::Buffer& memory() const { return memory_; }
-  /// Pointers into `memory`, which is memory() or a copy of it, with layout (1, partial states, 1): partial state n is
-  /// (0, n, 0).
+  /// Returns pointers into `memory`, which is memory() or a copy of it. The layout is (1, partial states, 1), so
+  /// partial state n is (0, n, 0).
   device::StatePointers<Sum> pointers(void* memory) const {
     Sum* m = static_cast<Sum*>(memory);
     return {m, m + count_, nullptr, m + 2 * count_, count_, 1};
   }
   device::StatePointers<Sum> pointers() const { return pointers(memory_.data()); }
 
-  /// Sets the State of each split team to the sum of its partial states, added one after another; the first one
-  /// already contains the State. Runs after what was launched on the default execution space, and does not wait.
+  /// Sets the states of each split team's queries to the sums of their partial states, added one after another. The
+  /// partial states of the first part already contain these states. Runs after what was launched on the default
+  /// execution space, and does not wait.
   void merge(const device::DeviceWorkView& work, const device::StatePointers<Sum>& state) const;
 
  private:

@@ -1,13 +1,13 @@
-// Sizes of the tiles of the tensor-core kernels, for each type and head size, the first choice first. There are only
-// numbers here; tools/cuda_resources.txt has the registers and memory that they take. The sizes for 16-bit numbers
-// with D = 64 and 128, for their forward pass with D = 256, and for TF32's forward pass with D = 64 are the fastest of
-// 3 to 7 that were measured in bfloat16 and float32 on an H200 with 16,384 rows. The others were chosen by how much
-// their machine code uses shared memory (tools/cuda_loops.py), and so that two blocks of 4 warps or one block of 8
-// warps fit into an H100's multiprocessor (227 KiB, 64 K registers). Those for the largest heads take more.
+// Sizes of the tiles of the tensor-core kernels, for each type and head size, the first choice first. This file has
+// only numbers. tools/cuda_resources.txt has the registers and memory that the kernels take. The sizes for 16-bit
+// numbers with D = 64 and 128, for their forward pass with D = 256, and for TF32's forward pass with D = 64 are the
+// fastest of 3 to 7 that were measured in bfloat16 and float32 on an H200 with 16,384 rows. The others were chosen by
+// how much their machine code uses shared memory (tools/cuda_loops.py), and so that two blocks of 4 warps or one block
+// of 8 warps fit into an H100's multiprocessor (227 KiB, 64 K registers). Some sizes for the largest heads take more.
 //
 //   warps          in a block; each has row_tiles x 16 rows (float64: x 8) of the queries or keys that the block owns
 //   row_tiles      with two, a piece of K or V is multiplied twice after it has been read from shared memory
-//   keys           in a tile (key_sizes: queries); shared memory has two such tiles: this one and the one being copied
+//   keys           in a tile (key_sizes: queries); shared memory has two such tiles, one in use and one being copied
 //   kept_queries   a warp's queries stay in registers; otherwise they are read from shared memory for each tile of keys
 #pragma once
 
@@ -21,10 +21,10 @@ struct TileSizes {
   bool kept_queries;
 };
 
-/// 16-bit numbers: of 255 registers, O takes row_tiles * columns / 2, S row_tiles * keys / 2, kept queries row_tiles *
-/// columns / 4. D = 128: 128 rows of queries and two stages of 64 keys take 101 KiB, so an H100's multiprocessor has
-/// room for two blocks. D = 256: on an H200, eight warps and 64 keys, in 197 KiB, are 1.17 times as fast as the last
-/// entry, which GPUs with less shared memory take.
+/// 16-bit numbers: of a thread's 255 registers, O takes row_tiles * columns / 2, S row_tiles * keys / 2, and kept
+/// queries row_tiles * columns / 4. D = 128: 128 rows of queries and two stages of 64 keys take 101 KiB, so an H100's
+/// multiprocessor has room for two blocks. D = 256: on an H200, eight warps and 64 keys, in 197 KiB, are 1.17 times as
+/// fast as the last sizes, which are for GPUs with less shared memory.
 inline constexpr TileSizes sizes_16[] = {{32, 4, 2, 64, true},   {64, 4, 2, 64, true},   {96, 4, 2, 64, false},
                                          {128, 4, 2, 64, false}, {192, 4, 1, 32, false}, {256, 8, 1, 64, false},
                                          {256, 4, 1, 32, false}};
@@ -55,9 +55,9 @@ inline constexpr TileSizes key_sizes_16[] = {{32, 4, 2, 32, false},
 /// one dv (backward_block.hpp).
 inline constexpr int most_columns_of_both = 64;
 
-/// The same for float32, as one product of TF32 or three (next tables). Rows take 512 bytes at D = 128. Shared memory
-/// has a block's own rows and two stages of rows met, each for two tensors. So 64 + 2 x 16 rows take 96 KiB, and at
-/// D = 256 twice as much.
+/// The same for float32, as one product of TF32 or three (next tables). A row takes 512 bytes at D = 128. Shared memory
+/// has a block's own rows and two stages of rows met, and each row for two tensors. So 64 + 2 x 16 rows take 96 KiB,
+/// and at D = 256 twice as much.
 inline constexpr TileSizes query_sizes_tf32[] = {
     {32, 4, 2, 32, false}, {64, 4, 2, 16, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_tf32[] = {
@@ -73,10 +73,11 @@ inline constexpr TileSizes key_sizes_3xtf32[] = {
 inline constexpr TileSizes query_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 1, 32, false}, {128, 4, 2, 16, false}};
 
-/// Constants for splitting keys (key_split.hpp); none of them has been measured yet. The first one is the time
+/// Constants for splitting keys (key_split.hpp). None of them has been measured yet. keys_worth_a_split is the time
 /// that a split takes to send the tables and to merge, as the number of keys that a block adds in that time.
 inline constexpr int keys_worth_a_split = 1024;
-/// The fewest keys of a part: each part reads its queries, and its partial state is written and read again.
+/// The fewest keys of a part. Parts must not be too small, because each part reads its queries, and writes a partial
+/// state that is read again.
 inline constexpr int fewest_keys_of_part = 256;
 /// The most parts of a team, which are merged one after another.
 inline constexpr int most_parts = 64;
@@ -86,8 +87,8 @@ inline constexpr int most_turns = 2;
 /// multiprocessors, times most_turns, take 33 MiB.
 inline constexpr int most_partial_bytes = 64 << 20;
 
-/// Shared memory that a block may have on sm_90; all tiles fit into it. On GPUs with less, the portable kernels compute
-/// what needs the larger tiles.
+/// Shared memory that a block may have on sm_90. All tiles fit into it. On GPUs with less shared memory, the portable
+/// kernels compute the calls whose tiles do not fit.
 inline constexpr int most_shared_bytes = 227 * 1024;
 
 }  // namespace annulus::kernels::cuda

@@ -1,5 +1,5 @@
-// What the block programs of both passes have in common: they go through rows of the other side ("rows met") tile
-// after tile, copy these rows into shared memory, and hide the pairs that the band hides.
+// The block programs of both passes share this code. They go through rows of the other side ("rows met") tile after
+// tile, copy these rows into shared memory, and hide the pairs that the band hides.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,13 +12,13 @@ namespace annulus::kernels::cuda {
 /// The order of tiles: from the highest position down, or from the lowest one up.
 enum class Walk { down, up };
 
-/// Positions that a block meets, in tiles of `size`. The tile with the last position may not be full. Example: 150
-/// positions, tiles of 64. Down, tile 0 has 128 ... 149, tile 1 64 ... 127, tile 2 0 ... 63. Up, tile 2 has 128 ...
-/// 149.
+/// Positions that a block meets, in tiles of `size`. The tile with the last position may be smaller. Example: 150
+/// positions, tiles of 64. With Walk::down, tile 0 has 128 ... 149, tile 1 has 64 ... 127 and tile 2 has 0 ... 63. With
+/// Walk::up, tile 2 has 128 ... 149.
 template <int size, Walk walk = Walk::down>
 struct Tiles {
   int count = 0;
-  int last = 0;                      ///< number of positions in the tile that may not be full
+  int last = 0;                      ///< number of positions in the tile that may be smaller
   int first_full = 0, end_full = 0;  ///< full tiles that all rows of the block see completely
 
   KOKKOS_DEFAULTED_FUNCTION Tiles() = default;
@@ -35,20 +35,20 @@ struct Tiles {
   KOKKOS_FORCEINLINE_FUNCTION int rows_of(int tile) const {
     return tile >= count ? 0 : tile == (walk == Walk::up ? count - 1 : 0) ? last : size;
   }
-  /// The tile's first position. All positions here count from the lowest position that is met.
+  /// Returns the tile's first position. Members count positions from the lowest position that the block meets.
   KOKKOS_FORCEINLINE_FUNCTION Index first_of(int tile) const {
     return Index(walk == Walk::up ? tile : count - 1 - tile) * size;
   }
   KOKKOS_FORCEINLINE_FUNCTION bool has_hidden(int tile) const { return tile < first_full || tile >= end_full; }
-  /// Where in the tile a position is: 0 before the tile, `size` after it.
+  /// Returns where in the tile a position is, 0 if it is before the tile, or `size` if it is after the tile.
   KOKKOS_FORCEINLINE_FUNCTION int place(int tile, Index position) const {
     const Index first = first_of(tile);
     return position <= first ? 0 : position - first < size ? int(position - first) : size;
   }
 };
 
-/// The row of tile number `tile` that a thread looks up. If it is `rows` or more, the thread looks up none. Warps take
-/// turns, tile after tile.
+/// Returns which row of tile number `tile` a thread looks up. If this is `rows` or more, the thread looks up no row.
+/// Warps take turns, tile after tile.
 template <int rows, int threads>
 KOKKOS_FORCEINLINE_FUNCTION int row_to_look_up(int thread, int tile) {
   static_assert((threads & (threads - 1)) == 0, "2^32 is a multiple, so that differences below 0 keep their place");
@@ -74,8 +74,8 @@ KOKKOS_FORCEINLINE_FUNCTION void for_each_sum_of(const Lane& lane, Sums (&sums)[
   }
 }
 
-/// Copies `rows` rows, whose addresses are in the table at `addresses`. Writes zeros for rows from number `count` on,
-/// for which the table has addresses of other rows, and for numbers beyond the head size.
+/// Copies `rows` rows, whose addresses are in the table at `addresses`, to shared memory at `to`. Writes zeros for
+/// numbers beyond the head size, and for rows from number `count` on, for which the table has addresses of other rows.
 template <class Layout, class Stored, int rows, int threads, class Machine>
 KOKKOS_FORCEINLINE_FUNCTION void copy_rows(Machine& machine, Shared addresses, Shared to, int count, int head_dim) {
   constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored)), chunks = Layout::chunks;

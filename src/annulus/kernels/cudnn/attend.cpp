@@ -21,8 +21,8 @@ namespace {
 using core::TensorView;
 using Space = Kokkos::DefaultExecutionSpace;
 
-// At most this many plans are made for one list, because the engine needs some time for each. Packed documents, each of
-// another length, would need hundreds.
+// At most this many plans are made for one list, because the engine needs some time for each plan. Packed documents of
+// different lengths would need hundreds of plans.
 constexpr std::size_t most_shapes = 64;
 
 ComputedPairs all_pairs;
@@ -39,7 +39,7 @@ void count_own(const core::WorkList& list, Index batch, const std::string& reaso
   if (all_pairs.reason.empty()) all_pairs.reason = reason;
 }
 
-/// The engine ignores the stride of a dimension with one entry. We always give it the same value, so that shapes that
+/// The engine ignores the stride of a dimension of extent 1. This stride is always head_dim here, so that shapes that
 /// differ only in such strides share a plan.
 Index stride_of(Index extent, Index stride, Index head_dim) { return extent > 1 ? stride : head_dim; }
 
@@ -59,7 +59,7 @@ Strides key_strides(const StridedCall& call, Index batch, Index head_dim, const 
       stride_of(call.key.count, call.key.stride * tensor.row_stride, head_dim)};
 }
 
-/// The members of a plan's shape that both passes use; `operands` has q, k, v and scale.
+/// Returns a plan's shape with the members that both passes use. `operands` has q, k, v and scale.
 template <class AnyOperands>
 PlanShape shape_of(const StridedCall& call, const core::Shape& shape, const AnyOperands& operands) {
   PlanShape plan;
@@ -126,7 +126,7 @@ class Scratch {
     return here;
   }
   float* floats(Index count) { return static_cast<float*>(take(count * Index(sizeof(float)))); }
-  /// Memory for numbers of the tensors' type, which has 16 bits.
+  /// Takes memory for numbers of the tensors' type, which has 16 bits.
   void* numbers(Index count) { return take(2 * count); }
 
  private:
@@ -157,8 +157,8 @@ struct Planned {
   PlanShape shape;
 };
 
-/// Returns the calls for which the engine has plans, and raises `bytes` to what the largest of them needs. All other
-/// work goes to own(list, reason), which computes it with our own kernels.
+/// Returns the calls for which the engine has plans, and raises `bytes` to the memory that the largest call needs. All
+/// other work goes to own(list, reason), which computes it with our own kernels.
 template <class ShapeOf, class BytesOf, class Own>
 std::vector<Planned> planned(Engine& engine, const core::WorkList& work, const ShapeOf& shape_of_call,
                              const BytesOf& bytes_of, Index& bytes, const Own& own) {
@@ -184,7 +184,8 @@ std::vector<Planned> planned(Engine& engine, const core::WorkList& work, const S
   return calls;
 }
 
-/// How often a call is made: once for each batch entry if the library's batch dimension holds segments, otherwise once.
+/// Returns how often a call is made: once for each batch entry if the library's batch dimension holds segments,
+/// otherwise once.
 Index entries_of(const StridedCall& call, const core::Shape& shape) { return call.segments > 1 ? shape.batch : 1; }
 
 void count_engine(const Planned& one, Index entries) {
@@ -249,8 +250,8 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
       engine, work, shape_of_call,
       [](const PlanShape& plan) { return backward_bytes(plan.rows(), plan.key_rows(), plan.head_dim); }, bytes, own);
   const core::Buffer memory = device::kept_memory("cuDNN's results", bytes);
-  // The engine's gradients contain the scale of the scores. Our kernels' sums do not contain it, because
-  // finish_gradient() multiplies by it.
+  // The engine's gradients contain the scale of the scores. Our kernels' sums do not, because finish_gradient()
+  // multiplies by the scale. So the scale is divided out here.
   const float without_scale = float(1 / operands.scale);
   for (const auto& [call, plan] : calls) {
     const Index D = shape.head_dim;
@@ -284,8 +285,8 @@ Index attend_bytes(const core::Shape& shape, Index rows) {
 }
 
 Index attend_backward_bytes(const core::Shape& shape, Index rows) {
-  // The workspace of cuDNN's plans, as seen on a GPU: dq in float32, one number per row and, if query heads share
-  // keys, also dk and dv of each query head.
+  // cuDNN's plans were seen to need this workspace on a GPU: dq in float32, one number for each row and head and, if
+  // query heads share keys, also dk and dv of each query head.
   const Index vectors = shape.batch * rows * shape.heads, sums = shape.heads > shape.kv_heads ? 3 : 1;
   const Index workspace = 4 * vectors * (sums * shape.head_dim + 1);
   return backward_bytes(vectors, shape.batch * rows * shape.kv_heads, shape.head_dim) + workspace;

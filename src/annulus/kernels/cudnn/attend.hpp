@@ -14,15 +14,15 @@ namespace annulus::kernels::cudnn {
 
 using Poll = std::function<void()>;
 
-/// attend() and attend_backward() of attention.hpp and backward.hpp.
+/// Like the functions of these names in attention.hpp and backward.hpp.
 void attend(Engine& engine, const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 void attend_backward(Engine& engine, const core::WorkList& work, const core::Shape& shape, Index rows,
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const Poll& poll);
 
-/// Return the most bytes that these functions allocate; `shape` has all heads. attend_bytes() leaves out the engine's
-/// workspace. attend_backward_bytes() includes the workspace that cuDNN's kernels need: float32 sums of dq (and, if
-/// query heads share keys, of dk and dv of each query head), and one number per row and head.
+/// Return the most bytes that attend() and attend_backward() allocate. `shape` has all heads. attend_bytes() leaves out
+/// the engine's workspace. attend_backward_bytes() includes the workspace that cuDNN's kernels need: float32 sums of dq
+/// (and, if query heads share keys, of dk and dv of each query head), and one number for each row and head.
 Index attend_bytes(const core::Shape& shape, Index rows);
 Index attend_backward_bytes(const core::Shape& shape, Index rows);
 

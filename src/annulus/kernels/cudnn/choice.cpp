@@ -16,8 +16,8 @@ std::string why_not_stored(core::DType type) {
 
 }  // namespace
 
-// cuDNN takes 16-bit types only. Apart from this, it needs what our own tensor-core kernels need: pieces of 16 bytes,
-// and head sizes up to 256.
+// cuDNN takes 16-bit types only. Apart from this, it has the conditions of our own tensor-core kernels: rows in whole
+// pieces of 16 bytes, and head sizes up to 256.
 std::string why_not_attend(const Operands& operands, const State& state) {
   if (state.by_granules) return "granule by granule is asked for";
   const std::string reason = why_not_stored(operands.q.type);

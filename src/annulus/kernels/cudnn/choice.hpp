@@ -1,4 +1,5 @@
-// Which calls cuDNN can compute, whatever their work lists; our own kernels compute all others.
+// Decides which calls cuDNN may be able to compute, without a look at their work lists. Our own kernels compute all
+// other calls.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@ namespace annulus::kernels::cudnn {
 /// "cuDNN takes tensors of float16 and bfloat16, these are float32", "the same bits for any cut are asked for".
 std::string why_not_attend(const Operands& operands, const State& state);
 
-/// The same for attend_backward(). Example: "out is not available, or a gradient of the LSE is given", because cuDNN
-/// computes delta from out, without such a gradient.
+/// The same for attend_backward(). Example: "out is not available, or a gradient of the LSE is given". cuDNN computes
+/// delta from out, and cannot subtract a gradient of the LSE.
 std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
                                     const BackwardOperands& operands, const GradientViews& gradients);
 

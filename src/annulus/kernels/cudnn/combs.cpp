@@ -17,14 +17,14 @@ using core::WorkItem;
 // The most pieces of an item: runs of queries times runs of keys. A zigzag rank's queries and own keys have 4 pieces.
 // With `block_cyclic` there are hundreds of pieces, each too small to be worth a call.
 constexpr Index most_pieces = 16;
-// The most segments in a call: CUDA allows 65,535 blocks in two of the three directions of a grid.
+// The most segments in a call. CUDA allows only 65,535 blocks in two of the three directions of a grid.
 constexpr Index most_segments = Index(1) << 15;
-// joined() tries to add a piece (or a line of pieces) to this many of its latest results.
+// joined() tries to add a piece (or a line of pieces) to at most this many of its latest results.
 constexpr std::size_t most_open = 8;
 
-/// Calls visit(piece) for each pair of a run of queries and a run of keys of which these queries see some. Leaves out
-/// queries that see none of these keys, and keys that none of these queries sees. Returns false if the band hides keys
-/// that a call cannot hide.
+/// Calls visit(piece) for each pair of a run of queries and a run of keys if some of the queries see some of the keys.
+/// A piece leaves out queries that see none of its keys, and keys that none of its queries sees. Returns false if the
+/// band hides keys that a call cannot hide.
 template <class Visit>
 bool for_each_piece(const core::WorkList& work, const WorkItem& item, const Visit& visit) {
   for (Index a = 0; a < item.query.runs; ++a) {
@@ -63,7 +63,7 @@ auto shape_of(const StridedCall& call) {
                     call.heads > 1 ? call.head_stride : 0, call.seen);
 }
 
-/// Adds a piece to `line` as one more key/value head of the same segment; false if it does not fit.
+/// Adds a piece to `line` as one more key/value head of the same segment. Returns false if the piece does not fit.
 bool add_group(StridedCall& line, const StridedCall& piece) {
   if (shape_of(line) != shape_of(piece) || line.query.first != piece.query.first) return false;
   const Index heads = piece.head_first - line.query_head(line.groups - 1, 0);
@@ -80,7 +80,8 @@ bool add_group(StridedCall& line, const StridedCall& piece) {
   return true;
 }
 
-/// Adds a line (pieces that add_group() has joined) to `call` as one more segment; false if it does not fit.
+/// Adds a line (pieces that add_group() has joined) to `call` as one more segment. Returns false if the line does not
+/// fit.
 bool add_segment(StridedCall& call, const StridedCall& line) {
   const auto heads_of = [](const StridedCall& c) {
     return std::tuple(c.groups, c.head_first, c.head_stride, c.kv_head, c.next_kv_head, c.next_key_row);
@@ -96,7 +97,8 @@ bool add_segment(StridedCall& call, const StridedCall& line) {
   return true;
 }
 
-/// Adds each of `parts` in turn to one of the last most_open results with add(), or otherwise begins a new result.
+/// Adds each of `parts` in turn, with add(), to one of the last most_open results. A part that fits none of them begins
+/// a new result.
 template <class Add>
 std::vector<StridedCall> joined(const std::vector<StridedCall>& parts, const Add& add) {
   std::vector<StridedCall> made;

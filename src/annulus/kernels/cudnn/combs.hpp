@@ -1,12 +1,12 @@
 // Turns work lists into calls of a library that has only dense attention on strided 4-D tensors. A dilation becomes a
-// stride. All segments of a pair with the same offset become one tensor, whose batch dimension holds the segments.
+// stride. The segments of a pair, for heads with the same offset, become one tensor, whose batch dimension holds them.
 //
 // Worked example: 16 rows, pair (8, 2), H = Hkv = 4, longnet: heads 0 and 1 have offset 0, heads 2 and 3 offset 1. The
 // list has 8 items of 4 queries and 4 keys, and they make two calls:
 //   rows 0 2 4 6 | 8 10 12 14, heads 0 1    first row 0, stride 2, the next segment begins 8 rows later
 //   rows 1 3 5 7 | 9 11 13 15, heads 2 3    first row 1, otherwise the same
 // A shorter last segment makes a call of its own. If a rank's rows are several runs (zigzag), each pair of a run of
-// queries and a run of keys makes calls, and a row's state adds up what the row sees in several calls.
+// queries and a run of keys makes calls. A row may then see keys in several calls, and its state adds them up.
 #pragma once
 
 #include <optional>
@@ -42,7 +42,7 @@ struct StridedCall {
   Index head_stride = 1;  ///< from one of the groups * heads query heads to the next one
   Index kv_head = 0;
   Index next_kv_head = 0;  ///< how much larger kv_head is in the next group
-  Index next_key_row = 0;  ///< the same for key rows: packed rows of each key/value head are stored separately
+  Index next_key_row = 0;  ///< the same for stored key rows; 0 unless packed rows of each key/value head lie apart
   /// Query i sees key j if j <= i + *seen; empty: all queries see all keys.
   std::optional<Index> seen = {};
 
@@ -51,16 +51,16 @@ struct StridedCall {
   bool operator==(const StridedCall&) const = default;
 };
 
-/// A list as strided calls, and the items that cannot be such calls (`rest`). In all calls and the rest together, each
+/// A list as strided calls, and the items that cannot be such calls (`rest`). In `calls` and `rest` together, each
 /// query row sees exactly the keys that it sees in the list.
 struct CutList {
   std::vector<StridedCall> calls;
   core::WorkList rest;
-  std::string why_rest;  ///< why its first item cannot be a call: "rows in 12 x 12 pieces"
+  std::string why_rest;  ///< why the first item of `rest` cannot be a call: "rows in 12 x 12 pieces"
 };
 CutList cut_into_calls(const core::WorkList& work);
 
-/// The work list of a call, for kernels that take work lists.
+/// Returns the work list of a call, for kernels that take work lists.
 core::WorkList list_of(const StridedCall& call);
 
 }  // namespace annulus::kernels::cudnn

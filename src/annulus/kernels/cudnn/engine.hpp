@@ -1,4 +1,4 @@
-// An engine computes dense attention of strided tensors: cuDNN (plans.hpp), or a test double of it.
+// An engine computes dense attention of strided tensors. It is cuDNN (plans.hpp) or, in tests, a double of cuDNN.
 #pragma once
 
 #include <compare>
@@ -46,8 +46,8 @@ struct ForwardPointers {
   float* lse;
 };
 
-/// out and lse are results of all keys that a row sees, in this call and in others. Results are contiguous and of
-/// PlanShape::type: dq (batch, heads, queries, D), dk and dv (batch, kv_heads, keys, D).
+/// out and lse are results of all keys that a row sees, in this call and in others. The results dq (batch, heads,
+/// queries, D), dk and dv (batch, kv_heads, keys, D) are contiguous and of PlanShape::type.
 struct BackwardPointers {
   const void* q;
   const void* k;
@@ -60,7 +60,7 @@ struct BackwardPointers {
   void* dv;
 };
 
-/// Whether there is a plan, and the device memory that it needs besides the tensors.
+/// Says whether there is a plan, and how much device memory it needs besides the tensors.
 struct Prepared {
   std::string why_not = {};  ///< empty: there is a plan
   Index workspace_bytes = 0;
@@ -70,9 +70,9 @@ struct Prepared {
 class Engine {
  public:
   virtual ~Engine() = default;
-  /// Makes the plan of a shape, or finds it among those that were made before.
+  /// Makes the plan of a shape, or finds it among the plans that it has kept.
   virtual Prepared prepare(const PlanShape& shape) = 0;
-  /// These compute one call of a shape that was prepared. They throw Error(failure) with the library's message.
+  /// Compute one call of a shape that was prepared. If the library fails, they throw Error(failure) with its message.
   virtual void forward(const PlanShape& shape, const ForwardPointers& tensors, void* workspace) = 0;
   virtual void backward(const PlanShape& shape, const BackwardPointers& tensors, void* workspace) = 0;
 };

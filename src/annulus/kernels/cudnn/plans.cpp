@@ -38,7 +38,7 @@ std::string load() {
   return fmt::format("the library of cuDNN could not be loaded: {}; put its folder into LD_LIBRARY_PATH", dlerror());
 }
 
-/// The message of the error that a function of cuDNN's headers returns or throws; empty: no error.
+/// Returns the message of the error that a function of cuDNN's headers returns or throws; empty: no error.
 template <class Call>
 std::string trouble_of(const Call& call) {
   try {
@@ -119,7 +119,8 @@ class Builder {
   Graph& graph_;
 };
 
-/// Refuses shapes that cuDNN's headers would refuse with messages that a user does not understand.
+/// Returns why cuDNN has no plan of a shape that its headers would refuse with a message that no user understands;
+/// otherwise empty.
 std::string why_no_plan(const PlanShape& shape) {
   constexpr Index most = std::numeric_limits<int>::max();
   if (shape.backward && shape.queries == 1 && shape.keys == 1) return "cuDNN has no gradients of one query and one key";
@@ -178,8 +179,8 @@ class Plans : public Engine {
   }
 
  private:
-  // How many plans are kept. These are more than one list needs (most_shapes in attend.cpp), because all plans of a
-  // list are prepared before the first one runs.
+  // How many plans are kept. This must be more than one list needs (most_shapes in attend.cpp), because all plans of a
+  // list are prepared before the first of them runs.
   static constexpr std::size_t most_kept = 256;
 
   struct Plan {

@@ -1,5 +1,5 @@
-// cuDNN as an engine: it has one plan for each shape, chosen by cuDNN's heuristics and kept. The library is loaded when
-// it is first needed, so that the program also starts without it.
+// cuDNN as an engine. It keeps one plan for each shape, which cuDNN's heuristics choose. The library is loaded when it
+// is first needed, so that the program also starts on machines without the library.
 #pragma once
 
 #include <memory>
@@ -9,17 +9,17 @@
 
 namespace annulus::kernels::cudnn {
 
-/// True if this build can use cuDNN.
+/// True if the build has the code that calls cuDNN.
 bool is_built();
 
-/// Returns why this process has no cuDNN: the build is without it, or the library cannot be loaded; otherwise empty.
+/// Returns why this process has no cuDNN: the build is without cuDNN, or the library cannot be loaded. Otherwise empty.
 std::string why_no_cudnn();
 
-/// The version of cuDNN, for example "9.19.0"; empty if there is no cuDNN.
+/// Returns the version of cuDNN, for example "9.19.0"; empty if there is no cuDNN.
 std::string cudnn_version();
 
-/// An engine for the GPU of this process, which computes on a CUDA stream. Throws Error(usage) with the text of
-/// why_no_cudnn() if that is not empty, and Error(failure) if cuDNN cannot be started.
+/// Returns an engine that computes on this process's GPU, on a CUDA stream. Throws Error(usage) with the text of
+/// why_no_cudnn() if this text is not empty, and Error(failure) if cuDNN cannot be started.
 std::unique_ptr<Engine> make_engine(void* stream);
 
 /// Describes a GPU that this machine need not have. The default numbers are an H100 SXM's.
@@ -28,7 +28,8 @@ struct DescribedGpu {
   int compute_capability = 90;
   int multiprocessors = 132;
 };
-/// An engine for such a GPU: prepare() says whether cuDNN has kernels for a shape; forward() and backward() throw.
+/// Returns an engine for such a GPU. Its prepare() says whether cuDNN has kernels for a shape. Its forward() and
+/// backward() throw Error. Throws Error(usage) with the text of why_no_cudnn() if this text is not empty.
 std::unique_ptr<Engine> make_planner(const DescribedGpu& gpu);
 
 }  // namespace annulus::kernels::cudnn

@@ -1,5 +1,5 @@
-// Adds the results of a call of the library, contiguous tensors (batch, heads, rows, D), to our own: out and LSE to
-// running softmax states, gradients to their sums. Also makes the LSE that the library's backward pass reads.
+// Adds the results of a call of the library, contiguous tensors (batch, heads, rows, D), to our own results: out and
+// LSE to running softmax states, gradients to their sums. Also makes the LSE that the library's backward pass reads.
 //
 // A state holds l = sum 2^(s2 - m) and acc = sum 2^(s2 - m) v with an even integer m. Let
 // L = lse log2(e) = log2 sum 2^s2 over the keys of a call. If m = 0, these keys add 2^L to l, and 2^L out to acc. No
@@ -91,8 +91,8 @@ struct MergeNumbers {
   }
 };
 
-/// The natural LSE of normalizers (normalizer.hpp): P = factor 2^(s2 - shift) = exp(s - lse). For a row that saw no
-/// key the factor is 0 and the LSE +inf, so that every probability is 0.
+/// Computes the LSE (natural logarithm) from normalizers (normalizer.hpp), with P = factor 2^(s2 - shift) = exp(s -
+/// lse). For a row that saw no key, the factor is 0 and the LSE +inf, so that every probability is 0.
 struct LseOfNormalizers {
   Places places;
   core::TensorView normalizers;

@@ -1,20 +1,20 @@
-// One team's work for gradients or statistics. Scores are computed again; with the normalizers of the forward pass they
-// give the probabilities P. The team owns a tile of rows of one side of an item (queries or keys), and goes through the
-// rows of the other side ("rows met") tile by tile. X, X' are of owned rows, Y, Y' of rows met:
+// One team's work for gradients or statistics. The team computes scores again and makes them probabilities P with the
+// normalizers of the forward pass. It owns a tile of rows of one side of an item (queries or keys), and goes through
+// the rows of the other side ("rows met") tile by tile. X and X' have the owned rows, Y and Y' the rows met:
 //
-//   S = X Y^T      X, Y = Q, K if the team owns queries, K, Q if it owns keys. Only here Q is multiplied by scale
-//                  log2(e), as in the forward pass, so that scores have the same bits
+//   S = X Y^T      X, Y = Q, K if the team owns queries, K, Q if it owns keys. In this product alone, Q is multiplied
+//                  by scale log2(e), as in the forward pass, so that scores have the same bits
 //   W = X' Y'^T    X', Y' = dO, V if the team owns queries, V, dO if it owns keys
 //   P = factor 2^(S - shift), 0 for hidden pairs (normalizer.hpp)  dS = P (output_scale W - delta)
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
 // Statistics need S and E = 2^(S - shift): queries list keys of largest E, keys add up factor * E (StatisticViews).
 //
-// Each sum adds one row after another, keys in descending and queries in ascending order. dq continues the sums that it
-// finds in memory. dk and dv first add up a block of queries, then add the block's sum to their own (GradientViews). So
-// bits depend neither on tiles nor on where lists are cut, except those of dk and dv without begun_dk. If heads are not
-// too large, a thread keeps its sums, or a block's terms, in registers from first row to last (tile.hpp). Scores and dS
-// are in registers, too. Scratch memory holds parts of X or X' and of Y or Y', and P, then dS; for statistics, E.
+// Each sum adds one row after another, keys in descending and queries in ascending order. dq continues the sums that
+// are in memory. Sums of dk and dv have two levels (GradientViews). So bits depend neither on tiles nor on where lists
+// are cut, except that bits of dk and dv depend on both if begun_dk has no data. If head sizes are small enough, a
+// thread keeps its sums, or a block's terms, in registers from the first row to the last (tile.hpp). Scores and dS also
+// stay in registers. Scratch memory holds parts of X or X' and of Y or Y', and first P, then dS (for statistics, E).
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -91,8 +91,8 @@ class BackwardTeam {
   static constexpr bool owns_queries = owner == Owner::queries;
   static constexpr int queries = owns_queries ? Tile::rows : Tile::met;  // the most in a tile
 
-  // Scratch memory: own, met, weights; shift, factor, delta (of the query side); padding, so that own begins at a
-  // multiple of 16 bytes; t, row, head of the owned rows and of the rows met; not_finite.
+  // Scratch memory holds `numbers` Ts (own, met, weights, the queries' shift, factor and delta, and padding so that own
+  // begins at a multiple of 16 bytes), and `indices` Indexes (t, row, head of owned rows and of rows met, not_finite).
   static constexpr int numbers = Tile::own_size + Tile::met_size + Tile::weight_size + 3 * queries + Tile::piece;
   static constexpr int indices = 3 * (Tile::rows + Tile::met) + 1;
 
@@ -168,8 +168,8 @@ class BackwardTeam {
     }
     return low;
   }
-  /// is_here: the last row of a tile ends a block. t: that row's comb index if is_in_blocks(), otherwise 0. Without
-  /// is_in_blocks() a block is one tile if its terms are in memory, about three tiles if they are in registers.
+  /// is_here: the last row of a tile ends a block. t: that row's comb index if is_in_blocks(), otherwise 0. If
+  /// is_in_blocks() is false, a block is one tile if terms are in memory, and about three if they are in registers.
   struct EndOfBlock {
     bool is_here;
     Index t;
@@ -180,12 +180,12 @@ class BackwardTeam {
     const Index t = met_row(item, first + count - 1).t;
     return {(t + 1) % sum_rows == 0 && (first + count) % item.head_count == 0, t};
   }
-  /// True if a block ends for owned key i. A block that may continue ends only for keys that its last row sees.
+  /// True if a block ends for owned key i. If is_in_blocks(), it ends only for keys that the block's last row sees.
   KOKKOS_FUNCTION bool ends(const Context& c, int i, const EndOfBlock& end) const {
     return end.is_here && (!is_in_blocks() || !is_hidden(c.tile.item.band, end.t, c.own_rows.t[i]));
   }
 
-  /// Returns a range of row numbers, as in met_row(), with all rows that see an owned row or are seen by one.
+  /// Returns a range of row numbers, as in met_row(), with all rows that see an owned row or that an owned row sees.
   KOKKOS_FUNCTION KeyRange met_by_owned(const Context& c) const {
     const core::WorkItem& item = c.tile.item;
     const core::Band& band = item.band;
@@ -208,14 +208,14 @@ class BackwardTeam {
                         : is_hidden(c.tile.item.band, c.met_rows.t[j], c.own_rows.t[i]);
   }
 
-  /// The score of a pair inside the tile, as the rule changes it.
+  /// Returns the score of a pair inside the tile after the rule has changed it.
   KOKKOS_FUNCTION ChangedScore<T> changed_score(const Context& c, int i, int j, T score) const {
     const Index own_t = c.own_rows.t[i], met_t = c.met_rows.t[j];
     return rule(c.tile.item, score, owns_queries ? own_t : met_t, owns_queries ? met_t : own_t,
                 owns_queries ? c.own_rows.head[i] : c.met_rows.head[j]);
   }
-  /// True if (i, j) lies beyond the tile; a thread's block may reach that far. Only rules need this check, because they
-  /// read tables at the pair's row numbers.
+  /// True if the pair (i, j) lies beyond the tile, where a thread's block may reach. PlainScores need no check. Other
+  /// rules need it, because they read tables at the pair's row numbers.
   KOKKOS_FUNCTION bool is_beyond(const Context& c, int count, int i, int j) const {
     return !std::is_same_v<Rule, PlainScores> && (i >= c.tile.count || j >= count);
   }
@@ -250,7 +250,7 @@ class BackwardTeam {
     look_up(c, c.own_rows, c.tile.count, owns_queries, [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
   }
 
-  /// The factor by which owned rows (`owned`) or rows met are multiplied for scores: only queries have one.
+  /// Returns the factor by which owned rows (`owned`) or rows met are multiplied for scores. For keys it is 1.
   KOKKOS_FUNCTION T query_factor(bool owned) const { return owned == owns_queries ? score_factor : T(1); }
 
   KOKKOS_FUNCTION static auto rows_of(const core::TensorView& tensor, Index batch, const Rows& rows, int count,
@@ -305,7 +305,7 @@ class BackwardTeam {
   }
 
   /// Adds the terms of the rows met to dq, or to dk and dv. Each thread turns the scores that it has computed into
-  /// weights and dS. First the weights and then dS use the same scratch memory.
+  /// weights and dS. The weights, and later dS, use the same scratch memory.
   KOKKOS_FUNCTION void add_gradients(const Context& c, int count, bool some_hidden, const EndOfBlock& end,
                                      typename Tile::Scores& scores, Sums& sums) const {
     const auto& operands = pass.operands;
@@ -347,8 +347,8 @@ class BackwardTeam {
       c.products.template for_each_chunk_of_terms<kept>(sums.dq_or_dk, levels_of(c, 0, end), add);
   }
 
-  /// Adds the rows met to the owned queries' lists, or to what the owned keys receive. Each owned row has one thread.
-  /// After the first barrier all weights can be read; after the second one, the rows met can be replaced.
+  /// Adds the rows met to the owned queries' lists, or to what the owned keys receive. One thread adds for each owned
+  /// row. After the first barrier all weights can be read. After the second barrier the rows met can be replaced.
   KOKKOS_FUNCTION void add_statistics(const Context& c, int count, typename Tile::Scores& scores) const {
     c.products.for_each_score(count, scores, [&](int i, int j, T score) {
       const bool none = hidden(c, i, j) || is_beyond(c, count, i, j);

@@ -18,7 +18,7 @@ KOKKOS_INLINE_FUNCTION bool is_hidden(const core::Band& band, core::Index query_
   return query_t - key_t > band.left || key_t - query_t > band.right;
 }
 
-/// How many (query, key) pairs of a tile are visible. With none, the rows of the other side need not be loaded.
+/// How many (query, key) pairs of a tile are visible. If none is, the team does not load the tile's rows met.
 enum class Visible { none, some, all };
 
 KOKKOS_INLINE_FUNCTION Visible visible_of(const core::Band& band, CombRange queries, CombRange keys) {
@@ -49,8 +49,8 @@ struct KeyRange {
   Index end;
 };
 
-/// Rows of a map with comb indices from `first` to `last`. Either limit is often a comb index minus or plus
-/// Band::unbounded; then it lies beyond all comb indices and has no effect.
+/// Returns the rows of a map with comb indices from `first` to `last`. If a band has no limit on a side, callers pass a
+/// comb index minus or plus Band::unbounded. This lies beyond all comb indices and has no effect.
 KOKKOS_INLINE_FUNCTION KeyRange rows_between(const DeviceWorkView& work, const core::RowMap& map, Index first,
                                              Index last) {
   constexpr Index beyond = core::Band::unbounded / 2;

@@ -6,7 +6,7 @@
 namespace annulus::kernels::device {
 
 /// Calls visit(row, column) for every element of a rows x columns tile. Neighbouring threads of the team get
-/// neighbouring columns, so that they touch neighbouring addresses. Needs no division per element.
+/// neighbouring columns, so that they touch neighbouring addresses. There is no division for each element.
 template <class Member, class Visit>
 KOKKOS_INLINE_FUNCTION void for_each_element(const Member& team, int rows, int columns, const Visit& visit) {
   const int row_step = team.team_size() / columns;

@@ -18,7 +18,7 @@ DeviceRule<T>::DeviceRule(const CallRule& call, core::Index heads) {
     constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // so that a Coordinate can hold a difference with its sign
     unit = rule.coordinates->unit(bits);
     const core::Index rows = rule.coordinates->rows(), bytes = 2 * rows * core::Index(sizeof(Coordinate));
-    // Kept from call to call, because making them may take as long as attend().
+    // The whole numbers are kept from call to call, because making them may take as long as attend().
     coordinates_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {
       std::vector<Coordinate> coordinates;
       coordinates.reserve(std::size_t(2 * rows));

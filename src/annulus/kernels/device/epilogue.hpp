@@ -1,5 +1,5 @@
 // The work before and after the two passes, row by row. After the forward pass, running softmax states become out, lse,
-// entropy and normalizers. Before the backward pass, delta is computed; after it, sums become gradients.
+// entropy and normalizers. Before the backward pass, delta is computed. After the backward pass, sums become gradients.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -30,8 +30,8 @@ struct VectorOf {
   KOKKOS_FUNCTION Index in(const core::TensorView& tensor) const { return number_of(tensor, batch, row, head); }
 };
 
-/// A thread's numbers of a vector: first, first + step, first + 2 step, ..., so that neighbouring threads touch
-/// neighbouring addresses.
+/// The numbers of a vector that one thread works on: first, first + step, first + 2 step, ... So neighbouring threads
+/// touch neighbouring addresses.
 struct ThreadNumbers {
   int first, step;
 };
@@ -45,7 +45,7 @@ int threads_of_vector(Index head_dim) {
   return on_host ? 1 : int(core::ceil_div(head_dim, 8));
 }
 
-/// Calls body(vector, numbers) for the share of one vector that thread i has.
+/// Calls body(vector, numbers) for the numbers of one vector that thread i works on.
 template <class Body>
 struct OfThread {
   Body body;
@@ -125,7 +125,7 @@ void launch_finish(const State& state, const Finished& to, double output_scale) 
   });
 }
 
-/// delta = dout.out - dlse, where dlse counts as 0 if it has no data. A thread's Kokkos lanes share a vector.
+/// delta = dout.out - dlse, where dlse counts as 0 if it has no data. The Kokkos lanes of a thread share one vector.
 template <class ExecSpace, class T>
 struct Delta {
   using Policy = Kokkos::TeamPolicy<ExecSpace>;

@@ -113,8 +113,9 @@ class ForwardTeam {
   }
 
  private:
-  // Scratch memory: own, met, s; m, new_m, shrink, l, score_sum (query rows), part_m (row_parts x query rows); padding,
-  // so own begins at a multiple of 16 bytes; query_row, query_t (query rows), key_row, key_t (key rows), not_finite.
+  // Scratch memory holds `numbers` Ts: own, met, s; m, new_m, shrink, l and score_sum for each query row; part_m for
+  // each query row and row part; padding so that own begins at a multiple of 16 bytes. It also holds `indices` Indexes:
+  // query_row and query_t for each query row, key_row and key_t for each key row, and not_finite.
   static constexpr int numbers =
       Tile::own_size + Tile::met_size + Tile::weight_size + (5 + Tuning::row_parts) * Tile::rows + Tile::piece;
   static constexpr int indices = 2 * (Tile::rows + Tile::met) + 1;
@@ -175,7 +176,8 @@ class ForwardTeam {
     return work.row_of(keys, keys.count - 1 - position);
   }
 
-  /// Lowest and highest comb index of the keys at positions first ... first + count - 1. Without a band both are 0.
+  /// Returns the lowest and highest comb index of the keys at positions first ... first + count - 1. If the band hides
+  /// no key, both are 0, because visible_of() then needs neither.
   KOKKOS_FUNCTION CombRange key_range(const Context& c, Index first, int count) const {
     const core::WorkItem& item = c.tile.item;
     constexpr Index unbounded = core::Band::unbounded;
@@ -183,7 +185,8 @@ class ForwardTeam {
     return {key_at(item.key, first + count - 1).t, key_at(item.key, first).t};
   }
 
-  /// Writes rows row_of(0) ... row_of(count - 1) to `rows` and `ts`. Ends with a barrier: every thread can read them.
+  /// Writes rows row_of(0) ... row_of(count - 1) to `rows` and `ts`. Ends with a barrier, after which every thread can
+  /// read `rows` and `ts`.
   template <class RowOf>
   KOKKOS_FUNCTION void look_up(const Context& c, int count, const RowOf& row_of, Index* rows, Index* ts) const {
     for (int i = c.team.team_rank(); i < count; i += c.team.team_size()) {
@@ -209,8 +212,8 @@ class ForwardTeam {
 
   KOKKOS_FUNCTION bool has_entropy() const { return state.score_sum != nullptr; }
 
-  /// Writes the scores to s. Hidden pairs, and the padding to a whole piece, get -inf. Ends with a barrier: all threads
-  /// have read K.
+  /// Writes the scores to s. Hidden pairs, and the padding to a whole piece, get -inf. Ends with a barrier, after which
+  /// all threads have read K, so V may replace it.
   KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
     const TeamTile& tile = c.tile;
     typename Tile::Scores scores = {};
@@ -227,8 +230,8 @@ class ForwardTeam {
     c.team.team_barrier();
   }
 
-  /// Turns scores into weights and updates m, l and shrink; row_parts threads work on each row. After the last barrier
-  /// in it, every thread can read the weights and the rows that load_chunk() has loaded before.
+  /// Turns scores into weights and updates m, l and shrink, with row_parts threads for each row. After the function's
+  /// last barrier, every thread can read the weights, and the rows of V that load_chunk() loaded before the call.
   KOKKOS_FUNCTION void update_rows(const Context& c, int count) const {
     const int rows = c.tile.count;
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) {
@@ -247,7 +250,7 @@ class ForwardTeam {
     }
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) { weigh(c, count, part, i); });
     c.team.team_barrier();
-    // One thread per row adds up the row's weights, key after key; other threads go on to the products with V.
+    // One thread per row adds up the row's weights, key after key. Other threads go on to the products with V.
     for (int i = c.team.team_rank(); i < rows; i += c.team.team_size()) {
       T sum = c.l[i] * c.shrink[i] * c.shrink[i];
       for (int j = 0; j < count; j += Tile::piece) {
@@ -320,7 +323,7 @@ class ForwardTeam {
     });
   }
 
-  /// Needs no barrier: each thread stores the rows whose m and l it has computed itself.
+  /// Needs no barrier, because each thread stores the rows whose m and l it has computed itself.
   KOKKOS_FUNCTION void store_rows(const Context& c) const {
     for (int i = c.team.team_rank(); i < c.tile.count; i += c.team.team_size()) {
       const Index at = state.at(c.tile.batch, c.query_row[i], c.tile.head);

@@ -27,7 +27,7 @@ struct Launch {
 };
 
 /// Launches all teams and polls until they are done. A GPU works while the host polls, so one launch is enough. With
-/// host threads a launch returns only when it is done, so the work is cut into several launches, with polls between.
+/// host threads a launch returns only when it is done, so there are several launches, each followed by a poll.
 template <class ExecSpace, class Tuning, class Kernel>
 void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
   core::require(launch.team_size >= Tuning::team_size, [&] {
@@ -51,8 +51,8 @@ void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
 }
 
 /// Calls run(kept), where the constant `kept` is the number of chunks of a head whose sums stay in registers. If the
-/// sums of all chunks fit, it is their number, rounded up to 1, 2 or 4; otherwise 0. `outputs`: 1 for O or dq, 2 for dk
-/// and dv.
+/// sums of all chunks fit into registers, `kept` is the number of chunks, rounded up to 1, 2 or 4, otherwise 0.
+/// `outputs`: 1 for O or dq, 2 for dk and dv.
 template <class Tuning, class T, int outputs, class Run>
 void with_kept(int head_dim, const Run& run) {
   using Tile = device::Tile<Tuning, T>;

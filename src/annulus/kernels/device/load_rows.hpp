@@ -21,9 +21,9 @@ inline bool have_whole_pieces(std::initializer_list<core::TensorView> tensors, i
   });
 }
 
-/// to[i * stride + d] = factor * row_at(i)[d] for i < count and d < width; 0 for d >= available. The whole team loads,
-/// in pieces of `piece` numbers; neighbouring threads load neighbouring pieces. Each thread requests some pieces before
-/// it waits for the first. *not_finite, if given, becomes 1 if a number is not finite; any thread may write it.
+/// to[i * stride + d] = factor * row_at(i)[d] for i < count and d < width, or 0 if d >= available. The whole team loads
+/// pieces of `piece` numbers, neighbouring threads neighbouring pieces. Each thread requests up to four pieces before
+/// it waits for the first piece. If not_finite is not null, *not_finite becomes 1 if one of the numbers is not finite.
 template <int piece, int width, class Storage, class T, class Member, class RowAt>
 KOKKOS_INLINE_FUNCTION void load_pieces(const Member& team, int count, int available, T factor, const RowAt& row_at,
                                         T* to, int stride, core::Index* not_finite) {
@@ -59,7 +59,7 @@ KOKKOS_INLINE_FUNCTION void load_pieces(const Member& team, int count, int avail
   }
 }
 
-/// The same, in pieces of 16 bytes if rows consist of whole pieces, otherwise number by number.
+/// The same, in pieces of 16 bytes if have_whole_pieces() has returned true, otherwise number by number.
 template <int width, class Storage, class T, class Member, class RowAt>
 KOKKOS_INLINE_FUNCTION void load_rows(const Member& team, bool whole_pieces, int count, int available, T factor,
                                       const RowAt& row_at, T* to, int stride, core::Index* not_finite = nullptr) {

@@ -1,5 +1,5 @@
-// The two products of both passes (tile.hpp), as a team computes them: it loads parts of the operands into scratch
-// memory, each thread multiplies its blocks, and sums are in registers, or in memory if they do not fit there.
+// The two products of both passes (tile.hpp), as a team computes them. The team loads parts of the operands into
+// scratch memory, and each thread multiplies its blocks. Sums are in registers or, if registers are too few, in memory.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -29,8 +29,9 @@ struct Pairs {
 template <class Sees>
 Pairs(bool, Sees) -> Pairs<Sees>;
 
-/// Sums of owned rows in two levels (GradientViews). The sums of row i are at sums(i). `goes_on`: a block may continue
-/// in another list; its sum so far is at begun(i). If ends(i), a block ends, and its sum is added to sums(i).
+/// Sums of owned rows in two levels (GradientViews). The sums of row i are at sums(i). If `goes_on`, a block may
+/// continue in another list, and begun(i) is where row i's sums over the unfinished block are. If ends(i), the block
+/// ends for row i, and its sums are added to sums(i).
 template <class Sums, class Begun, class Ends>
 struct TwoLevels {
   bool goes_on;
@@ -105,7 +106,7 @@ struct Products {
   }
 
   /// sums += weights V for one chunk. `is_loaded`: the chunk's first rows are in `met` already. A hidden pair has
-  /// weight 0, but 0 times infinity or NaN is NaN: if V has such a number, hidden pairs are left out one by one.
+  /// weight 0, but 0 times infinity or NaN is NaN. So if V has such a number, hidden pairs are left out one by one.
   template <class V, class Sees>
   KOKKOS_FUNCTION void add_chunk(const RowsOf<T, V>& v, int chunk, bool is_loaded, const Pairs<Sees>& pairs,
                                  Output& sums) const {
@@ -132,8 +133,8 @@ struct Products {
     }
   }
 
-  /// Calls body(chunk, sums) for all chunks of the head. The sums are in registers. If `kept` is 0, they are in memory
-  /// at row_at(i) instead, and are read before the call and written back after it.
+  /// Calls body(chunk, sums) for all chunks of the head. The sums are in registers. If `kept` is 0, they are read from
+  /// row_at(i) in memory before each call of body, and written back after it.
   template <int kept, class RowAt, class Body>
   KOKKOS_FUNCTION void for_each_chunk(Output* sums, const RowAt& row_at, const Body& body) const {
     if constexpr (kept > 0) {
@@ -151,7 +152,8 @@ struct Products {
   }
 
   /// Calls body(chunk, terms) for all chunks of the head. The terms are in registers. If `kept` is 0, the sum so far of
-  /// an unfinished block is read from memory before the call; afterwards it is written back or added to the sums.
+  /// an unfinished block is read from memory before each call of body, and is written back, or added to the sums if the
+  /// block ends, after it.
   template <int kept, class To, class Body>
   KOKKOS_FUNCTION void for_each_chunk_of_terms(Output* terms, const To& to, const Body& body) const {
     if constexpr (kept > 0) {

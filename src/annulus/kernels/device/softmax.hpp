@@ -1,4 +1,4 @@
-// Weights of the softmax with exact powers of two, as in kernels/host/online_softmax.hpp: the shift m is an even
+// Weights of the softmax with exact powers of two, as in kernels/host/online_softmax.hpp. The shift m is an even
 // integer, so the mantissa of a weight depends on its score alone.
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace annulus::kernels::device {
 
-/// 2^n for an integer n up to the largest exponent; 0 below the normal numbers. Made from bits: exp2() may be inexact.
+/// Returns 2^n for an integer n up to the largest exponent, but 0 if 2^n is below the normal numbers, or if n is NaN.
+/// The power is made from bits, because exp2() may be inexact.
 KOKKOS_INLINE_FUNCTION float power_of_two(float n) {
   if (!(n >= -126)) return 0;
   const std::uint32_t bits = std::uint32_t(std::int32_t(n) + 127) << 23;
@@ -31,8 +32,8 @@ KOKKOS_INLINE_FUNCTION double power_of_two(double n) {
 template <class T>
 constexpr T largest_number = sizeof(T) == 8 ? T(DBL_MAX) : T(FLT_MAX);
 
-/// The shift for a row whose largest score is `score`: an even integer 16 to 18 above it (online_softmax.hpp says
-/// why), or the largest number if that is smaller.
+/// Returns the shift for a row whose largest score is `score`: an even integer 16 to 18 above the score
+/// (online_softmax.hpp says why), or largest_number if this integer would be larger.
 template <class T>
 KOKKOS_INLINE_FUNCTION T shift_above(T score) {
   constexpr T largest = largest_number<T>;

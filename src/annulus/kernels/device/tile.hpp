@@ -5,8 +5,8 @@
 //   O += W V      rows x columns   of weights W (rows x met) and V (met x D), `depth` rows of V at a time, for one
 //                                  chunk of `columns` numbers of D after another
 //
-// So the size of scratch memory does not depend on D, and each thread has a block of scores. A GPU reads 16 bytes (a
-// "piece") as fast as one number: a block of 4 x 4 floats takes 8 such reads for 64 multiply-adds.
+// So scratch memory holds parts of rows, whose size does not depend on D, and each thread has a block of scores. A GPU
+// reads 16 bytes (a "piece") as fast as one number, so a block of 4 x 4 floats takes 8 reads for 64 multiply-adds.
 //
 // Example: GpuTuning, float. 32 x 64 numbers are 8 x 16 blocks of 4 x 4, one for each of 128 threads. Thread 17 has
 // rows 4 5 6 7. Of the scores it has columns 1 17 33 49, so thread 18 reads the next rows of B, which are in other
@@ -22,7 +22,8 @@
 namespace annulus::kernels::device {
 
 /// Neighbouring numbers, read or written at once if they are 16 bytes or fewer. Numbers are written in pieces of one
-/// size and read in pieces of another: without may_alias, host compilers assume that these do not share memory.
+/// size and read in pieces of another size. Without may_alias, host compilers would assume that pieces of different
+/// sizes do not share memory.
 template <class T, int count>
 struct [[gnu::may_alias]] alignas(sizeof(T) * count) Numbers {
   T of[count];
@@ -46,7 +47,7 @@ struct Tile {
   static constexpr int block_rows = Tuning::block_rows, block_columns = Tuning::block_columns;
   static constexpr int piece = 16 / int(sizeof(T));
   static constexpr int depth = Tuning::depth_bytes / int(sizeof(T));
-  static constexpr int row_stride = depth + piece;   ///< of A and B; more than depth, so rows use different banks
+  static constexpr int row_stride = depth + piece;   ///< of A and B; above depth, so that rows use different banks
   static constexpr int weight_stride = met + piece;  ///< of S and W
 
   // Sizes in scratch memory, in numbers of type T: what is loaded of A, of B or V, and S or W.

@@ -4,7 +4,7 @@
 //   team             128 threads                         1 thread (tests: 4)
 //   tile             32 rows that the team owns, 64      64 rows, 64 rows
 //                    rows of the other side
-//   chunk            64 numbers of a head                128, so threads wait for each other less often
+//   chunk            64 numbers of a head                128, so there are fewer barriers
 //   depth            128 bytes of a row at a time:       1024 bytes
 //                    32 floats or 16 doubles
 //   block of a       4 x 4 numbers, so a tile has        4 x 8 numbers
@@ -15,8 +15,8 @@
 //   scores                 128        128   128             128             128    128
 //   sums of chunks         64         128   128 and 32      128 and 64      128    128
 // In double, twice as many threads compute the chunks of 16 and 32 numbers, each with half a block. Scratch memory
-// holds only `depth` numbers of a row. With whole rows, tiles of 32 x 64 would fit only up to D = 64 in float: only 64
-// threads would compute scores at D = 128, and 16 at D = 256.
+// holds only `depth` numbers of a row. If it held whole rows, tiles of 32 x 64 would fit only up to D = 64 in float.
+// With smaller tiles, only 64 threads would compute scores at D = 128, and 16 at D = 256.
 //
 // On host threads the algorithm exists for tests; the host back end is several times as fast.
 #pragma once
@@ -44,7 +44,8 @@ struct GpuTuning {
   static constexpr int row_parts = 4;  ///< threads that compute the softmax of one row together
   /// Bytes of sums that a thread may keep in registers for all chunks of a head: 64 floats, four blocks of 4 x 4.
   static constexpr int kept_bytes = 256;
-  /// One launch for all teams: the host polls while a GPU works, and smaller launches would leave multiprocessors idle.
+  /// No limit: one launch has all teams, because the host polls while a GPU works, and smaller launches would leave
+  /// multiprocessors idle.
   static double flops_per_launch(int /*concurrency*/) { return std::numeric_limits<double>::max(); }
 };
 
@@ -57,7 +58,7 @@ struct HostTuning : GpuTuning {
   static constexpr int block_columns = 8;
   static constexpr int row_parts = 1;
   static constexpr int kept_bytes = 0;
-  /// Work between two calls of poll: 5 milliseconds if a thread computes 10 GFLOP/s.
+  /// Work between two calls of poll. It takes 5 milliseconds if each thread computes 10 GFLOP/s.
   static double flops_per_launch(int concurrency) { return 5e7 * concurrency; }
 };
 

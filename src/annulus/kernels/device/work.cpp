@@ -35,7 +35,8 @@ DeviceWork::DeviceWork(const core::WorkList& work, Index batch, Owner owner, int
 
 double DeviceWork::team_flops(const core::WorkItem& item, Index head_dim) const {
   // The number of products. Each takes D multiplications and D additions per (query, key) pair. Forward: q.k and P v.
-  // Owner of queries: q.k, dout.v and dq. Owner of keys: q.k, dout.v, dk and dv. Of the pairs of a band, we count half.
+  // Owner of queries: q.k, dout.v and dq. Owner of keys: q.k, dout.v, dk and dv. If a band hides pairs, half of all
+  // pairs count.
   const double products = owner_ == Owner::rows ? 2 : owner_ == Owner::queries ? 3 : 4;
   const Index met = owner_ == Owner::keys ? item.query.count * item.head_count : item.key.count;
   const double pairs = double(std::min<Index>(owned_rows(item, owner_), view_.tile_rows)) * double(met);
@@ -56,7 +57,7 @@ std::vector<Index> DeviceWork::launches(Index head_dim, double flops) const {
     const Index item_end = i + 1 < items_.size() ? items_[i + 1].first_team : teams_;
     const double each = team_flops(items_[i].item, head_dim);
     for (Index team = items_[i].first_team; team < item_end;) {
-      // How many more of the item's teams fit into this launch; at least one if the launch has none yet.
+      // How many more of the item's teams fit into this launch. It takes at least one team if it has none yet.
       const double fit = std::min(left / each, double(most_teams - (team - begin)));
       const Index least = team == begin ? 1 : 0;
       const Index take = std::min(std::max(Index(fit), least), item_end - team);

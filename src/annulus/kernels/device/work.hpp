@@ -43,7 +43,7 @@ struct CombRow {
   Index row;
 };
 
-/// The same for one query or key of an item, with its head.
+/// One query or key of an item: comb index t, stored row, and head.
 struct ItemRow {
   Index t;
   Index row;
@@ -54,7 +54,7 @@ struct ItemRow {
 struct TeamTile {
   core::WorkItem item;
   Index batch;
-  Index head;  ///< of all rows, with Owner::rows; otherwise each row has its own
+  Index head;  ///< with Owner::rows, the head of all rows; otherwise not used, because each row has its own head
   Index begin;
   int count;
 };
@@ -89,7 +89,7 @@ struct DeviceWorkView {
   KOKKOS_FUNCTION TeamTile tile_of(Index team) const;
 };
 
-/// Holds a list's copy in device memory.
+/// Holds the copy of a WorkList in device memory.
 class DeviceWork {
  public:
   /// Copies the list; complete on return. Items without queries or keys get no team. `tile_rows`: the most rows that a
@@ -101,8 +101,8 @@ class DeviceWork {
   DeviceWorkView host_view() const { return {runs_.data(), items_.data(), view_.item_count, view_.tile_rows}; }
   Index teams() const { return teams_; }
 
-  /// Cuts the teams into launches of about `flops` floating-point operations, at least one team and at most 2^30 teams
-  /// each; returns where each launch ends.
+  /// Cuts the teams into launches of about `flops` floating-point operations, with 1 to 2^30 teams in each launch.
+  /// Returns the number of the team after each launch's last team.
   std::vector<Index> launches(Index head_dim, double flops) const;
 
  private:
@@ -144,7 +144,7 @@ template <Owner owner>
 KOKKOS_INLINE_FUNCTION TeamTile DeviceWorkView::tile_of(Index team) const {
   const DeviceItem& found = item_of(team);
   const core::WorkItem& item = found.item;
-  const Index heads = owner == Owner::rows ? item.head_count : 1;  // successive teams: same rows, different heads
+  const Index heads = owner == Owner::rows ? item.head_count : 1;  // successive teams have the same rows of other heads
   const Index owned = owned_rows(item, owner), tiles = (owned + tile_rows - 1) / tile_rows;
   const Index number = team - found.first_team, rest = number / heads;
   // Teams with the most work come first: if attention is causal, the last queries see the most keys, and the first keys

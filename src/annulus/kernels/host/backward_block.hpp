@@ -1,10 +1,10 @@
 // One matrix product A B, blocked for registers, serves all five products of the backward pass. Registers keep a block
-// of sums: MR (kRowBlock) rows of NV vectors, where NV is 1 or 2. Outer products are added to these sums, one for each
-// column k of A: every number of the column, broadcast to all lanes, times row k of B. The five products differ only in
-// where A is and in whether k ascends or descends. Strides that are known at compile time say both.
+// of sums: MR (kRowBlock) rows of NV vectors, where NV is 1 or 2. One outer product for each column k of A is added to
+// these sums: each number of the column, broadcast to all lanes, is multiplied by row k of B. The five products differ
+// only in where A is and in whether k ascends or descends. Strides, which are template arguments, say both.
 //
-// Functions that compute a block are never inlined. Otherwise GCC would keep what it needs after the product (constants
-// of exp2, addresses) in registers, and move sums to the stack, up to 30 times per 96 multiply-adds.
+// Functions that compute a block are never inlined. Otherwise GCC would keep numbers that are needed after the product
+// (constants of exp2, addresses) in registers, and move sums to the stack, up to 30 times per 96 multiply-adds.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -42,8 +42,9 @@ ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Vec<Number<T
   }
 }
 
-/// Multiplies MR rows of q (or dout), as QueryChunk has them, by a panel of keys (or values): c[i][...] += sum_d
-/// rows[i][d] * panel[d][...], d ascending. One loop runs over all slabs, so that GCC keeps c in registers.
+/// Multiplies MR rows of q (or dout), in the layout of QueryChunk, by a panel of keys (or values):
+/// c[i][...] += sum_d rows[i][d] * panel[d][...], where d counts words and ascends. One loop runs over all slabs, so
+/// that GCC keeps c in registers.
 ///   rows [slab][capacity][NR]; `rows` points to the first of the MR rows   panel [depth][NR]
 template <class T, int NV>
 ANNULUS_INLINE void row_times_panel(const T* rows, std::int64_t slab_stride, const T* panel, int depth,
@@ -88,8 +89,8 @@ struct PanelMask {
 };
 
 /// Computes the weights E = 2^(S - shifts[i]) of MR rows for one panel. S is the score in base 2, changed by the rule
-/// if there is one. Packed pairs do not contain the factor scale * log2(e) of S, so their sums are multiplied by
-/// `factor`. With kMasked, keys that a row does not see get weight 0.
+/// if there is one. Packed pairs do not contain scale * log2(e), so the sums of their products are multiplied by
+/// `factor`, which is this number. With kMasked, keys that a row does not see get weight 0.
 ///   weights [MR][kStripStride]
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void weights_of_panel(const T* queries, int slab_stride, const T* keys, int depth,
@@ -143,8 +144,8 @@ __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stri
   }
 }
 
-/// Does the same for pairs, where dout and delta do not contain the row's factor. So this computes P = E * factors[i],
-/// then dS = P * (dP - delta[i]) from the unrounded P, and then rounds P and dS to bfloat16.
+/// Does the same for pairs, where dout and delta do not contain the row's factor. So this function computes
+/// P = E * factors[i], then dS = P * (dP - delta[i]) from the unrounded P, and then rounds P and dS to bfloat16.
 ///   weights [MR][kStripStride]   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride]: dS again, in 16 bits
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stride, const T* values, int depth,
@@ -180,15 +181,15 @@ struct Range {
   int end;
 };
 
-/// Sums of dv (or dk) of some keys. If `begun` is null, each chunk is a block of rows, and its terms are added to
-/// `sums`. Otherwise `begun` has the terms so far of an unfinished block of rows (GradientViews), and a chunk adds its
-/// terms to them. For keys in `ended`, `begun` is then added to `sums` and cleared.
+/// Sums of dv (or dk) of some keys. If `begun` is null, each chunk is a block of rows, and the chunk's terms are added
+/// to `sums`. Otherwise `begun` has the terms so far of an unfinished block of rows (GradientViews), and a chunk adds
+/// its terms to `begun`. For keys in `ended`, `begun` is then added to `sums` and cleared.
 template <class N>
 struct KeySums {
   N* sums;
   N* begun;
   bool is_open;  // `begun` may be nonzero
-  Range ended;   // all keys if `begun` is null, none if the block goes on; otherwise the keys that its last row sees
+  Range ended;   // all keys if `begun` is null, none if the block goes on; otherwise the keys its last row sees
 };
 
 /// Sets `terms`, NV vectors for each of MR keys, to their initial values: `begun` if is_open, otherwise 0.
@@ -206,8 +207,8 @@ ANNULUS_INLINE void begin_terms(const KeySums<Number<T>>& of, Vec<Number<T>> (&t
     for (int v = 0; v < NV; ++v) terms[i][v] = load<Vec<Number<T>>>(of.begun + i * nr + v * n);
 }
 
-/// Stores the terms after all rows of the chunk: adds those of keys in `ended` to `sums` and clears `begun`; keeps
-/// those of other keys in `begun`.
+/// Stores the terms after all rows of the chunk. Terms of keys in `ended` are added to `sums`, and `begun` is cleared
+/// for these keys. Terms of other keys are kept in `begun`.
 template <class T, int MR, int NV>
 ANNULUS_INLINE void end_terms(const KeySums<Number<T>>& of, const Vec<Number<T>> (&terms)[MR][NV]) {
   using V = Vec<Number<T>>;
@@ -243,8 +244,8 @@ __attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int wo
   end_terms<T>(to, terms);
 }
 
-/// Adds keys, `count` words of them, to one slab of dq of MR rows: acc[i][...] += sum_j ds[i][j] * keys[j]. j descends,
-/// because the canonical order of keys is descending (State).
+/// Adds keys, `count` words of them, to one slab of dq of MR rows: acc[i][...] += sum_j ds[i][j] * keys[j]. j counts
+/// words and descends, because the canonical order of keys is descending (State).
 ///   ds [MR][kStripStride / kPerWord]   keys [count][NR]   acc [MR][NR]
 template <class T, int NV>
 __attribute__((noinline)) void query_gradient_block(const T* ds, const T* keys, int count, Number<T>* acc) {

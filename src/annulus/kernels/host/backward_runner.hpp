@@ -86,8 +86,8 @@ class GradientSums {
                const BackwardOperands& operands, const GradientViews& gradients)
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients), rule_(operands.rule) {}
 
-  /// Returns how many comb indices a block of rows has (0: no blocks). If lists are cut only between granules
-  /// (32 rows), vector code takes each half of a granule as a block, so that every list completes its blocks.
+  /// Returns how many comb indices a block of rows has (0: no blocks). If lists are cut only between granules (32
+  /// rows), vector code takes each half of a granule as a block, so that no block goes on in the next list.
   Index block() const {
     if (is_in_blocks()) return tuning::host_sum_rows;
     return operands_.by_granules && tiles_.key_granule == 1 ? granule : 0;
@@ -133,7 +133,7 @@ class GradientSums {
     std::fill(q.shift + count, q.shift + q.rows, none.shift);
     std::fill(q.delta + count, q.delta + q.rows, N(0));
     std::fill(q.factors + count, q.factors + q.rows, none.factor);
-    q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have the same bits
+    q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass, so scores have the same bits
     const int storage = storage_index(operands_.q.type);
     const auto pack = tiles_.pack_row_slabs[storage], pack_added = tiles_.pack_slabs[storage];
     const bool finite_queries = pack(w.operands, q.rows, q.head_dim, q.capacity, {&q.score_factor, 0}, q.queries);

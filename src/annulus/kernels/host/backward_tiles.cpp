@@ -1,4 +1,4 @@
-// The backward operations of one instruction set. For each tile of kTileKeys keys, these steps follow one another:
+// Computes gradients in one instruction set. For each tile of kTileKeys keys, these steps follow one another:
 //   P and dS for groups of MR rows    dV and dK for blocks of MR keys    dQ for groups of MR rows    (MR: kRowBlock)
 // Meanwhile P and dS of the tile, for all rows of the chunk, stay in the caches.
 #include "annulus/kernels/host/backward_tiles.hpp"
@@ -14,7 +14,8 @@ ANNULUS_INLINE std::uint16_t* halves_of_row(const Strips<BFloat16Pair>& strips, 
   return static_cast<std::uint16_t*>(first);
 }
 
-/// Computes P (if words are numbers: E) and dS of MR rows for NV vectors of keys; the first is key `from` of the tile.
+/// Computes P (if words are numbers: E) and dS of MR rows for NV vectors of keys. The first of these keys is number
+/// `from` of the tile.
 template <class T, int NV, bool kMasked, class Rule>
 ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile,
                                int from, Rule rule) {
@@ -68,7 +69,7 @@ ANNULUS_INLINE Range ended_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, in
   if (k.begun_dk == nullptr) return {0, kRowBlock};
   if (!q.ends) return {0, 0};
   const int end = q.end[q.rows - 1];
-  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // kRowBlock: padding keys end, too
+  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // kRowBlock: padding keys also end
 }
 template <class T>
 ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k, int tile, int keys) {
@@ -178,8 +179,8 @@ ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* 
   end_terms<T>(to, terms);
 }
 
-/// Replaces add_to_keys() if some numbers of dout or q are not finite. It leaves out keys that a row does not see,
-/// because their weight 0 times infinity is NaN.
+/// Replaces add_to_keys() if some numbers of dout or q are not finite. Leaves out keys that a row does not see, because
+/// their weight 0 times infinity is NaN.
 template <class T>
 __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips,
                                                 int tile, int keys) {
@@ -220,7 +221,8 @@ ANNULUS_INLINE void add_keys_seen(const QueryChunk<T>& q, int row, int tile, int
   store(acc, sum);
 }
 
-/// Replaces add_to_queries() if some numbers of K are not finite; leaves out keys that a row does not see.
+/// Replaces add_to_queries() if some numbers of K are not finite. Leaves out keys that a row does not see, because
+/// their dS = 0 times infinity is NaN.
 template <class T>
 __attribute__((noinline)) void add_to_queries_seen(const QueryChunk<T>& q, const KeyChunk<T>& k,
                                                    const Strips<T>& strips, int tile, int keys) {

@@ -1,5 +1,5 @@
-// Gradients for a chunk of rows and a chunk of keys, in the instruction set that the compiler's flags choose; see
-// TileFunctions.
+// Computes gradients for a chunk of rows and a chunk of keys, in the instruction set that the compiler's flags choose.
+// TileFunctions describes these functions.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"

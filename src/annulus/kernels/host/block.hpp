@@ -10,8 +10,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Multiplies NV vectors of rows by C columns: c[j][v] += sum_k rows[k][v] * columns[j][k], k ascending (in a pair the
-/// odd number first).
+/// Multiplies NV vectors of rows by C columns: c[j][v] += sum_k rows[k][v] * columns[j][k]. k counts words, in
+/// ascending order (in a pair the odd half comes first). For scores, each column is a key.
 ///   rows [count][kRows]; `rows` points to the first of the vectors   columns [C][stride]
 template <class T, int kRows, int C, int NV>
 ANNULUS_INLINE void add_column_products(const T* rows, const T* columns, int stride, int count,
@@ -78,18 +78,19 @@ struct StandingRows {
   Vec<T> shift[NV];      // m - bias
   Vec<T> sum[NV];        // weights are added to it, key after key
   Vec<T> score_sum[NV];  // with kEntropy: weights times scores are added to it
-  Vec<T> most[NV];       // the largest of m and the scores: if it is above m, m must rise
+  Vec<T> most[NV];       // the largest of m and the scores so far; m must rise if this is above it
 };
 
-/// True if weight_block() is faster than score_block() and then weigh_rows(). For doubles in 16 registers
+/// True if weight_block() is faster than score_block() followed by weigh_rows(). For doubles in 16 registers
 /// weight_block() is 0 to 3 % slower, because exp2 spills registers.
 template <class T>
 constexpr bool kWeighsAtOnce = kVectorRegisters == 32 || sizeof(T) == 4;
 
-/// Like score_block(), but stores weights 2^(score - shift), computed while scores are in registers. This is 2 to 4 %
-/// faster than storing scores first (float, D = 64, no mask), because part of exp2 runs at the same time as the next
-/// block's multiply-adds, and every number is stored once. Interleaving exp2 with the next block's product gains
-/// nothing more in C++, because GCC then spills accumulators or addresses; in assembly it gained 1 to 2 %.
+/// Does the same as score_block(), but computes weights 2^(score - shift) while the scores are in registers, stores the
+/// weights, and adds them to the rows' sums. This is 2 to 4 % faster than storing scores first (float, D = 64, no
+/// mask), because part of exp2 runs at the same time as the next block's multiply-adds, and every number is stored
+/// once. Interleaving exp2 with the next block's product in the source gains nothing more in C++, because GCC then
+/// spills accumulators or addresses; in assembly this gained 1 to 2 %.
 ///   strip [kScoreKeys / kPerWord][kGroupRows]
 template <class T, int NV, bool kEntropy, class Rule>
 __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int depth, Number<T> factor, T* strip,
@@ -133,8 +134,8 @@ __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int
   for (int v = 0; v < NV; ++v) rows.sum[v] = sum[v];
 }
 
-/// Adds weights times values of keys (`words` words of them) to C columns of NV vectors of rows, one key after another:
-/// acc[i][...] += sum_j weights[j][...] * values[i][j].
+/// Adds the values of keys, times weights, to C columns of NV vectors of rows, one key after another:
+/// acc[i][...] += sum_j weights[j][...] * values[i][j], where j counts words of keys.
 ///   weights [words][kGroupRows]   values [C][stride]   acc [C][kGroupRows]
 template <class T, int C, int NV>
 __attribute__((noinline)) void value_block(const T* weights, const T* values, int stride, int words, Number<T>* acc) {

@@ -1,4 +1,5 @@
-// Converts vectors of float or double from and to storage types. Rounds to nearest even; double to 16 bits via float.
+// Converts vectors of float or double from and to storage types. Numbers are rounded to nearest, ties to even. A double
+// becomes a 16-bit number by way of float, so it is rounded twice.
 #pragma once
 
 #include "annulus/kernels/host/simd.hpp"
@@ -6,8 +7,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-// widen() and narrow() convert N 16-bit numbers at once. For half they use the machine's own instruction if it has one
-// for N numbers, otherwise arithmetic that core/storage.hpp explains.
+// widen() and narrow() convert N 16-bit numbers at once. For float16 they use the machine's own instruction if it has
+// one for N numbers. Otherwise they use arithmetic that core/storage.hpp explains.
 template <int N>
 using Words = Pack<std::uint32_t, N>;
 template <int N>

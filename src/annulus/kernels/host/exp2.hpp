@@ -11,9 +11,9 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 #if defined(__AVX512F__)
 
 // AVX-512 has instructions for both steps: VREDUCE makes r = x - floor(x), in [0, 1), and VSCALEF multiplies 2^r by
-// 2^floor(x - shift). x - shift is rounded down, so that floor(x - shift) is floor(x) - shift; rounding to nearest
-// could reach the next integer. Weights below the normal numbers become 0, as on other machines. In float, 2^r is the
-// minimax polynomial of degree 5 with c0 = 1 on [0, 1], whose relative error is at most 9.3e-8.
+// 2^floor(x - shift). x - shift is rounded down, because rounding to nearest could reach the next integer. So
+// floor(x - shift) is floor(x) - shift. Weights below the normal numbers become 0, as on other machines. In float, 2^r
+// is the minimax polynomial of degree 5 with c0 = 1 on [0, 1], whose relative error is at most 9.3e-8.
 constexpr float kExp2Float[] = {1.f,
                                 0.69315131187254986f,
                                 0.24016444961110428f,
@@ -22,9 +22,9 @@ constexpr float kExp2Float[] = {1.f,
                                 0.0018671306988898011f};
 
 // In double r = k / 16 + s. 2^(k/16) comes from a table that one instruction reads. 2^s on [0, 1/16) is a polynomial of
-// degree 6 with c0 = 1 and an error of 7.9e-18. Both are rounded once, so the error of 2^r is at most 1.1 units in the
-// last place. A polynomial of degree 11 without a table, as on other machines, would take 4 more multiply-adds, 2 % of
-// the time of the forward pass at D = 64.
+// degree 6 with c0 = 1 and an error of 7.9e-18. The table's number is rounded, and the result is rounded once more, so
+// the error of 2^r is at most 1.1 units in the last place. A polynomial of degree 11 without a table, as on other
+// machines, would take 4 more multiply-adds, 2 % of the time of the forward pass at D = 64.
 alignas(kVectorBytes) constexpr double kSixteenths[] = {1.0,
                                                         1.0442737824274138,
                                                         1.0905077326652577,
@@ -50,7 +50,7 @@ constexpr double kExp2Double[] = {1,
                                   0.00015736282854558428};
 constexpr int kTowardsMinusInfinity = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
 
-/// Returns x minus the largest multiple of 2^-kBits <= x, rounded down: 0 <= fraction < 2^-kBits, even for x = -1e-30.
+/// Returns x minus the largest multiple of 2^-kBits <= x, rounded down: 0 <= fraction < 2^-kBits, also for x = -1e-30.
 template <int kBits>
 ANNULUS_INLINE Floats fraction(Floats x) {
   return _mm512_reduce_ps(x, kTowardsMinusInfinity | kBits << 4);
@@ -84,8 +84,9 @@ ANNULUS_INLINE Doubles times_power(Doubles p, Doubles x) {
 //
 // 2^r may be less than 1. So `smallest`, the smallest n - shift of a weight above 0, is one above the exponent of the
 // smallest normal number. Adding `rounder` = 3/2 * 2^(mantissa bits) rounds a number to an integer, with ties to even,
-// and leaves the integer in the low bits of the sum. For large |x| this is too coarse, so round_to_integer() uses the
-// machine's own instruction. If there is none, it adds 2^(mantissa bits) to |x| and subtracts it again.
+// and leaves the integer in the low bits of the sum. For large |x| this sum is too coarse, so x is rounded by
+// round_to_integer(), with the machine's own instruction. On a machine without one, 2^(mantissa bits) is added to |x|
+// and subtracted again.
 template <class T>
 struct Format;
 template <>

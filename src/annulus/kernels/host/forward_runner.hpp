@@ -51,8 +51,8 @@ struct ForwardLayout {
   Index max_rows;   // (query row, head) pairs of a task
 };
 
-/// A thread's memory for one task of `rows` rows. Each is a (query row, head) pair; they are ordered by query row, then
-/// by head, so t ascends.
+/// A thread's memory for one task of `rows` rows. A row is a (query row, head) pair. Rows are ordered by query row,
+/// then by head, so comb indices t ascend.
 template <class T>
 struct ForwardMemory {
   ForwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const ForwardLayout<T>& layout, Index rows,
@@ -111,7 +111,7 @@ class ForwardRunner {
   void run(const Task& task, const Poll& poll) {
     Work w = start(task);
     const WorkItem& item = work_.items[task.item];
-    RowWalk keys(work_, item.key);  // prefetch the last rows that the task sees: tiles take the last keys first
+    RowWalk keys(work_, item.key);  // prefetch the last keys that the task sees, because tiles take them first
     keys.skip(std::max<Index>(0, item.key.count - task.key_begin - tuning::host_rows_ahead));
     const Index key_rows = item.key.count - task.key_begin;
     ask_for_rows(operands_.k, task.batch, item.kv_head, w.panels.head_dim, keys, key_rows);
@@ -131,10 +131,10 @@ class ForwardRunner {
   using Work = ForwardMemory<T>;
   using N = Number<T>;
 
-  /// Returns the position at which the first tile of keys begins. A granule begins there, even if some keys of this
-  /// granule do not exist or are not seen. Granules are counted from the first row of the piece, which has the last
-  /// position, because t descends from position to position. Worked example: if 70 keys are cut into granules of 32,
-  /// granules begin at positions -26, 6 and 38.
+  /// Returns the position at which the first tile of keys begins. A granule begins at this position, also if some keys
+  /// of the granule do not exist or are not seen. Granules are counted from the first row of the piece, which has the
+  /// last position, because t descends from position to position. Worked example: if 70 keys are cut into granules of
+  /// 32, granules begin at positions -26, 6 and 38.
   Index first_tile(const Task& task) const {
     const Index step = tiles_.key_granule, keys = work_.items[task.item].key.count;
     const Index missing = core::ceil_div(keys, step) * step - keys;

@@ -3,9 +3,9 @@
 // strips of kStripKeys keys. For each group and strip, these steps follow one another:
 //   scores -> running maximum -> weights -> accumulator
 // The strip of scores stays in the first-level cache. Running maxima hardly ever rise after the first strips
-// (online_softmax.hpp). So if rows see all keys of a strip, and if it is faster (kWeighsAtOnce), weights are computed
-// directly with the current maxima, and scores are not stored. If a maximum must rise, the strip is computed again, in
-// the steps above.
+// (online_softmax.hpp). So if rows see all keys of a strip, and if kWeighsAtOnce is true, weights are computed directly
+// with the current maxima, and scores are not stored. If a maximum must rise, the strip is computed again, in the steps
+// above.
 #include "annulus/kernels/host/forward_tiles.hpp"
 
 #include "annulus/kernels/host/block.hpp"
@@ -110,9 +110,10 @@ ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, Nu
   score_some<T, 1>(queries, keys, depth, factor, scores, most, rule, all_see);
 }
 
-/// Computes scores of query block number `block` of the group and the strip's keys. If a row does not see a key, its
-/// score is -inf. Raises `most` to the rows' largest scores. `visible` has the keys that some row of each vector sees.
-/// Example: AVX-512, 48 rows, causal, keys in descending order: only the last vector of rows sees the first keys.
+/// Computes scores of query block number `block` of the group and the strip's keys. The score of a row and a key that
+/// the row does not see is -inf. Raises `most` to the rows' largest scores. `visible` has the keys that some row of
+/// each vector sees. Example: AVX-512, 48 rows, causal, keys in descending order: only the last vector of rows sees the
+/// first keys.
 template <class T, class Rule>
 ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T* keys, int depth, const Range* visible,
                                       Vec<Number<T>>* most, Rule rule) {
@@ -219,7 +220,7 @@ ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, cons
   }
 }
 
-/// Replaces add_values() if some values are not finite. It leaves out the keys that a row does not see, row by row,
+/// Replaces add_values() if some values are not finite. Leaves out the keys that a row does not see, row by row,
 /// because their weight 0 times infinity is NaN.
 template <class T>
 __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Range* visible, const T* values, int stride,
@@ -281,8 +282,8 @@ ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* key
   return true;
 }
 
-/// True if weigh_at_once() can be used: every vector of the query block has rows, the rows see all of the strip's keys,
-/// and the keys fill whole blocks of kScoreKeys.
+/// True if weigh_at_once() is faster (kWeighsAtOnce) and can be used. For this, every vector of the query block must
+/// have rows, the rows must see all of the strip's keys, and the keys must fill whole blocks of kScoreKeys.
 template <class T>
 ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
   if (!kWeighsAtOnce<Number<T>>) return false;

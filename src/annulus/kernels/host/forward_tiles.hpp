@@ -1,5 +1,5 @@
-// The forward pass of one tile of keys, in the instruction set that the compiler's flags choose; see
-// TileFunctions::add_tile.
+// Computes the forward pass of one tile of keys, in the instruction set that the compiler's flags choose. TileFunctions
+// describes these functions.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"

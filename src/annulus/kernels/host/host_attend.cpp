@@ -26,8 +26,8 @@ void check_head_dim(const core::Shape& shape) {
 }
 
 /// Returns the function table of a pass for words T. If on_matrix_unit is true, pairs use the table of a MatrixUnit in
-/// two cases: with the set amx, and if factors are sums of several bfloat16 numbers (parts > 1), because there are no
-/// other tables for these. If the set is not amx, this MatrixUnit is vector code that gives the same bits.
+/// two cases: if the set is amx, and if factors are sums of several bfloat16 numbers (parts > 1), for which there are
+/// no other tables. If the set is not amx, this MatrixUnit is vector code that gives the same bits.
 template <class T>
 const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit, int parts,
                                    decltype(&MatrixTiles::forward) pass) {
@@ -46,8 +46,8 @@ const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit, 
   return pass_tiles<T>(set, on_matrix_unit, parts_of(precision), &MatrixTiles::backward);
 }
 
-/// Returns how many bytes all threads together take at most, whether a call uses the matrix unit or not. bytes(number,
-/// on_matrix_unit) returns what one thread takes; the type of `number` is the word type.
+/// Returns how many bytes all threads together take at most, whether a call uses the matrix unit or not.
+/// bytes(number, on_matrix_unit) returns what one thread takes; the type of `number` is the word type.
 template <class Bytes>
 Index most_bytes(const core::Shape& shape, core::Precision precision, const Bytes& bytes) {
   const auto of = [&](bool on_matrix_unit) {
@@ -56,7 +56,7 @@ Index most_bytes(const core::Shape& shape, core::Precision precision, const Byte
   return threads() * (why_not_matrix(shape).empty() ? std::max(of(false), of(true)) : of(false));
 }
 
-/// Runs tasks of keys (KeyTasks); make_sums(tiles, layout) returns their object `Sums`.
+/// Runs tasks of keys (KeyTasks). make_sums(tiles, layout) returns the object of type `Sums` with which KeyTasks works.
 template <class MakeSums>
 void run_key_tasks(const char* label, const WorkList& work, const core::Shape& shape, Index rows,
                    core::Precision precision, const std::function<void()>& poll, InstructionSet set,

@@ -16,9 +16,9 @@ using core::best_instruction_set;
 using core::InstructionSet;
 using core::usable_instruction_sets;
 
-/// Returns the table of functions that compute with elements of type T: float, double or BFloat16Pair (two bfloat16
-/// numbers). For amx this is the table of the vector set that computes all but the matrix products. Throws Error if
-/// this processor or build does not have the set.
+/// Returns the table of functions that compute with words of type T (words.hpp): float, double or BFloat16Pair. For
+/// amx, returns the table of the vector set that computes all but the matrix products. Throws Error if this processor
+/// or build does not have the set.
 template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
 
@@ -33,8 +33,8 @@ const std::vector<MatrixUnit>& usable_matrix_units();
 /// Returns the fastest unit that uses no instructions beyond `set`.
 const MatrixUnit& matrix_unit(InstructionSet set);
 
-/// Returns why a call with these arguments uses vectors even in the set amx, for example "the entropy is asked for".
-/// Returns an empty string if the call can use the matrix unit.
+/// Returns why a call with these arguments uses vectors although the set is amx, for example "the entropy is asked
+/// for". Returns an empty string if the call can use the matrix unit.
 std::string_view why_not_matrix(const core::Shape& shape);
 std::string_view why_not_matrix(const State& state, const CallRule& rule = {});
 std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients);
@@ -45,8 +45,8 @@ constexpr int parts_of(core::Precision precision) {
 }
 
 /// Calls visit(Word{}) with the word type (words.hpp) of products of this precision. `on_matrix_unit`: the call can use
-/// the tables of a MatrixUnit. Only these have products of three_bfloat16 and six_bfloat16, whose factors are sums of
-/// several bfloat16 numbers. Other calls compute such products in float32, which is more exact.
+/// the tables of a MatrixUnit. Only these tables have products of three_bfloat16 and six_bfloat16, whose factors are
+/// sums of several bfloat16 numbers. Other calls compute such products in float32, which is more exact.
 template <class Visit>
 auto with_words(core::Precision precision, bool on_matrix_unit, Visit&& visit) {
   if (precision == core::Precision::bfloat16 || (on_matrix_unit && core::is_split(precision)))

@@ -20,7 +20,8 @@ using core::TensorView;
 
 namespace {
 
-/// Calls visit(batch, row, head) for every row and head; one thread takes all heads of a row. Complete on return.
+/// Calls visit(batch, row, head) for every batch entry, row and head. One thread takes all heads of a row. All calls
+/// have ended on return.
 template <class Visit>
 void for_each_vector(const char* label, const core::Shape& shape, Index rows, const Visit& visit) {
   using Space = Kokkos::DefaultHostExecutionSpace;
@@ -38,7 +39,8 @@ struct FinishRow {
   T output_scale;
   void (*store_out)(const T* acc, int head_dim, T factor, void* out);
 
-  /// Writes the results of (b, row, h). Its state has index `from`, and entry i of `sums` has the state's sum l.
+  /// Writes the results of (b, row, h). The state has index `from`, and element i of each array of `sums` belongs to
+  /// the state's sum l.
   void operator()(Index from, Index b, Index row, Index h, const SplitSums& sums, int i) const {
     static constexpr T zeros[kMaxHeadDim] = {};  // acc of an empty state may hold anything
     const int bias = state.exponent_bias, value_dim = int(state.shape.dim_of_values());

@@ -11,8 +11,8 @@ namespace {
 using core::Index;
 using core::RowMap;
 
-/// Appends rows [begin, end) of `map`, which belongs to `work`, to the runs of `list`. Adds `shift` to their stored row
-/// numbers. Returns the map of these rows in `list`.
+/// Appends rows [begin, end) of `map`, which belongs to `work`, to the runs of `list`, and adds `shift` to the stored
+/// row numbers of these rows. Returns the map of these rows in `list`.
 RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& map, Index begin, Index end,
               Index shift) {
   RowMap part{Index(list.runs.size()), 0, std::max<Index>(0, end - begin)};

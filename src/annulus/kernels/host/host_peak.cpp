@@ -1,6 +1,6 @@
-// Measures the peak rate of multiply-adds. Twelve independent accumulators keep two multiply-add pipes busy, as x86
-// processors have them (latency 4 to 5 cycles). The instruction for pairs of bfloat16 has a latency of up to 8
-// cycles, so its loop uses 24 accumulators.
+// Measures the peak rate of multiply-adds. x86 processors have two pipes for multiply-adds, with a latency of 4 to 5
+// cycles. Twelve independent accumulators keep both busy. The instruction for pairs of bfloat16 has a latency of up to
+// 8 cycles, so its loop uses 24 accumulators.
 #include <Kokkos_Core.hpp>
 
 #if defined(__x86_64__)
@@ -30,8 +30,8 @@ double thread_cpu_seconds() {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// Defines a function that runs a loop of multiply-adds. It returns a sum over its accumulators, so that the compiler
-// does not remove them.
+// Defines a function that runs a loop of multiply-adds. The function returns a sum over its accumulators, so that the
+// compiler does not remove the accumulators.
 #define ANNULUS_PEAK(NAME, TARGET, VECTOR, FMA)                               \
   TARGET double NAME(long rounds) {                                           \
     VECTOR sum[12], x = VECTOR{} + 0.999f, y = VECTOR{} + 0.001f;             \

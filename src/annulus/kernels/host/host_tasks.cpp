@@ -11,9 +11,9 @@ using core::Index;
 using core::WorkItem;
 using core::WorkList;
 
-/// Returns about how many (query row, head, key) triples an item has. If its band is limited on one side, these are
-/// half of all triples. If its band is limited on both sides, each (query row, head) sees at most as many keys as the
-/// band is wide.
+/// Returns about how many (query row, head, key) triples an item has. A band without limits has all triples. A band
+/// with one limit counts as half of them. With two limits, each (query row, head) counts as many keys as the band is
+/// wide, and an item at most half of all triples.
 Index item_cost(const WorkItem& item) {
   const Index rows = item.query.count * item.head_count, all = rows * item.key.count;
   if (item.band == core::Band::all) return all;
@@ -23,7 +23,7 @@ Index item_cost(const WorkItem& item) {
 
 /// Calls add(batch, item's index, rows_for, tasks), which appends to `tasks`, for every batch entry and item. Returns
 /// the tasks, the most costly first. rows_for(all, least, most) returns how many of an item's `all` rows (or keys) a
-/// task should have, so that every thread gets several tasks.
+/// task should have, from `least` to `most`, so that every thread gets several tasks.
 template <class AnyTask, class Add>
 std::vector<AnyTask> collect_tasks(const WorkList& work, Index batch, Index threads, const Add& add) {
   Index total = 0;
@@ -59,8 +59,8 @@ std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, 
       const Index count = std::min(rows, item.query.count - first);
       RowWalk last = walk;
       last.skip(count - 1);
-      // Keys are in descending order of t. So the range of the first row, which sees the earliest keys, ends last, and
-      // the range of the last row begins first.
+      // Positions count keys in descending order of t. So the range of the first row, which sees the earliest keys,
+      // ends last, and the range of the last row begins first.
       const Index end = seen.at(walk.next().t).end, begin = seen.at(last.next().t).begin;
       if (begin < end) tasks.push_back({b, i, first, count, begin, end, count * item.head_count * (end - begin)});
       walk = last;

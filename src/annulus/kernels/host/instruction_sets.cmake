@@ -1,7 +1,7 @@
-# Compiles the host tiles once per instruction set. The program chooses at run time, so one binary is fast everywhere.
-# src/annulus/CMakeLists.txt includes this file after it has defined the target annulus_kernels. There are no host tiles
-# if the default execution space is a GPU, because the GPU's compiler does not accept vector types, and host tiles could
-# not read device memory anyway.
+# Compiles the host tiles once per instruction set. The program chooses a set at run time, so one binary is fast
+# everywhere. src/annulus/CMakeLists.txt includes this file after it has defined the target annulus_kernels. There are
+# no host tiles if the default execution space is a GPU, because the GPU's compiler does not accept vector types, and
+# host tiles could not read device memory anyway.
 if(Kokkos_DEVICES MATCHES "CUDA|HIP|SYCL|OPENMPTARGET")
   return()
 endif()
@@ -12,8 +12,9 @@ target_sources(annulus_kernels PRIVATE ${host_sources})
 target_compile_definitions(annulus_kernels PUBLIC ANNULUS_HAS_HOST_TILES=1)
 
 # annulus_host_tiles(NAME flag...): compiles tiles.cpp and forward_, backward_ and statistic_tiles.cpp in the namespace
-# NAME, or, if NAME begins with amx, the files of amx/. It uses -O3 even in a build without optimisation, because the
-# tiles are arithmetic without bounds checks, and tests of a debug build should not take minutes.
+# NAME, with these compiler flags. If NAME begins with amx, compiles the files of amx/ instead. -O3 is used also in a
+# build without optimisation, because tests of a debug build should not take minutes. The tiles are arithmetic without
+# bounds checks, so a build without optimisation would check nothing more.
 function(annulus_host_tiles NAME)
   set(sources ${host_dir}/tiles.cpp ${host_dir}/forward_tiles.cpp ${host_dir}/backward_tiles.cpp
               ${host_dir}/statistic_tiles.cpp)
@@ -40,7 +41,8 @@ annulus_host_tiles(amx_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   annulus_host_tiles(avx2 -mavx2 -mfma -mf16c)
   annulus_host_tiles(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl)
-  # Only the tiles of pairs: for float and double the set would have the same bits and the same speed as avx512.
+  # This set has only the tiles of pairs: those for float and double would have the same bits and the same speed as
+  # avx512.
   annulus_host_tiles(avx512_bf16 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16)
   target_compile_definitions(annulus_tiles_avx512_bf16 PRIVATE ANNULUS_ONLY_PAIRS=1)
   target_compile_definitions(annulus_kernels PRIVATE ANNULUS_HAS_X86_TILES=1)

@@ -1,7 +1,7 @@
-// Cuts the keys of work items into parts. Without parts, a forward task has all keys that its query rows see. If there
-// are few query rows and many keys (64 latents that read 200,000 rows), there are then fewer tasks than a node has
-// threads. Parts make more tasks. Each part has a softmax state for each query row, and merge_states() merges the
-// states of a row (split-KV of FlashDecoding, Dao et al. 2023).
+// Cuts the keys of work items into parts. Without parts, a forward task has all keys that its query rows see. Few query
+// rows with many keys, such as 64 latents that read 200,000 rows, then make fewer tasks than a node has threads. Parts
+// make more tasks. Each part has a softmax state for each query row, and merge_states() merges the states of a row
+// (split-KV of FlashDecoding, Dao et al. 2023).
 //
 // Example: rows 0 ... 63 of one head, keys 0 ... 39,999, 4 parts. Row i of part p is row 64 p + i of the parts' states
 // and of a copy of q; part 0 sees the keys 30,000 ... 39,999, part 3 the keys 0 ... 9,999.
@@ -14,8 +14,9 @@
 
 namespace annulus::kernels::host {
 
-/// See key_parts() of attention.hpp. Returns 1 if more than a quarter of a large node's threads have a task already.
-/// Otherwise returns enough parts for all its threads, but not so many that parts have few keys or take much memory.
+/// See key_parts() of attention.hpp. Returns 1 if more than a quarter of a large node's threads
+/// (tuning::host_wanted_tasks) have a task without parts. Otherwise returns enough parts for all these threads, but not
+/// so many that parts have few keys or take much memory.
 core::Index key_parts(const core::Shape& shape, core::Index rows);
 /// Returns into how many parts to cut the keys of a list's items: at most `most`, and fewer if parts of the item with
 /// the most keys would be short.

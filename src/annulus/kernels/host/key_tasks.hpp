@@ -1,5 +1,6 @@
-// Runs tasks of keys, for gradients or statistics. A task packs its keys and walks over the query rows that see them,
-// chunk by chunk. The tasks of an item add to a query row's results one after another, the task of the last keys first.
+// Runs tasks of keys, for gradients or statistics. A task packs its keys and walks, chunk by chunk, over the query rows
+// that see these keys. The tasks of an item add to a query row's results one after another, the task of the last keys
+// first.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 
 namespace annulus::kernels::host {
 
-/// Sizes of memory for rows that have `numbers` numbers: rows of q and k, or of v and dout; see ScoreRows and KeyChunk.
+/// Sizes of memory for rows of `numbers` numbers, which are rows of q and k, or of v and dout (ScoreRows, KeyChunk).
 template <class T>
 struct RowLayout {
   RowLayout(const TileFunctions<T>& tiles, Index numbers)
@@ -68,8 +69,8 @@ ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
 }
 
 /// A chunk: `count` (query row, head) pairs of an item, from pair number `first` on. Pairs are ordered by row, then by
-/// head. A chunk has `most` pairs, or fewer if the item or a block of rows (GradientViews) ends earlier. A block has
-/// `block` comb indices (0: no blocks).
+/// head. A chunk has `most` pairs, or fewer if the item or a block of rows (GradientViews) ends earlier. `block`: how
+/// many comb indices a block of rows has (0: no blocks).
 struct ChunkRows {
   ChunkRows(const WorkItem& item, const RowWalk& walk, Index first, Index most, Index block)
       : item(item),
@@ -95,7 +96,7 @@ struct ChunkRows {
   Index count;
   Index first_t;  // comb index of the first row; last_t: of the last row
   Index last_t = 0;
-  bool ends = true;  // whether a block ends with the last row
+  bool ends = true;  // whether a block of rows ends with the last row; true if there are no blocks
 
   /// Calls visit(i, t, stored row, head) for pair i = 0 ... count - 1 of the chunk.
   template <class Visit>
@@ -111,10 +112,10 @@ struct ChunkRows {
 
 /// Runs tasks of one work list; one object serves all threads. `Sums` computes the results. It has a type Memory with a
 /// member `queries` (a ScoreRows), and these functions:
-///   block()                            how many comb indices a block has; a chunk stays inside a block (0: no blocks)
+///   block()                            comb indices of a block of rows (0: no blocks); a chunk stays inside a block
 ///   start(task)                        packs the keys and returns the Memory
-///   load_queries(task, rows, memory)   packs a chunk of rows; called only for chunks that see some keys
-///   add(count, memory)                 adds the chunk; the tasks of later keys have already finished with its rows
+///   load_queries(task, rows, memory)   packs a chunk of rows; called only if some of these rows may see a key
+///   add(count, memory)                 adds the chunk's `count` pairs; tasks of higher keys have finished with them
 ///   finish(memory)                     stores the results of the keys
 template <class T, class Sums>
 class KeyTasks {
@@ -156,7 +157,8 @@ class KeyTasks {
     return walk.next().t;
   }
 
-  /// Sets q.begin and q.end: which of the task's keys each row of a chunk sees. If it returns false, no row sees any.
+  /// Sets q.begin and q.end: which of the task's keys each row of a chunk sees. If this returns false, no row sees any
+  /// of these keys.
   bool load_ranges(const BackwardTask& task, const ChunkRows& rows, BandKeys& visible, ScoreRows<T>& q) const {
     const Index count = rows.count;
     q.rows = int(core::ceil_div(count, Index(tiles_.backward_row_step)) * tiles_.backward_row_step);
@@ -174,7 +176,7 @@ class KeyTasks {
   const WorkList& work_;
   const Index chunk_rows_;
   const Sums& sums_;
-  std::vector<std::atomic<Index>> done_;  // [task] how many (query row, head) pairs of its item are finished
+  std::vector<std::atomic<Index>> done_;  // [task number] how many (query row, head) pairs the task has finished
 };
 
 }  // namespace annulus::kernels::host

@@ -37,7 +37,7 @@ inline double log_of_scaled(double n, double log_f) {
   return n * high + (n * low + log_f);
 }
 
-/// Splits any sum, even 0, infinity, NaN or a number too small for a full mantissa.
+/// Splits any sum, including 0, infinity, NaN and numbers too small for a full mantissa.
 inline void split_any_sum(double l, int i, SplitSums& to) {
   int e = 0;
   double f = std::frexp(l, &e);

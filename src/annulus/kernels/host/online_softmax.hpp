@@ -1,14 +1,16 @@
-// The running softmax of a vector of rows: it gets scores in base 2 and returns weights 2^(score - m + bias). Other
-// files call the next paragraph "rule K".
+// The functions here take the scores of a vector of rows, in base 2, and return weights 2^(score - m + bias) of a
+// running softmax. Other files call the next paragraph "rule K".
 //
-// m is an even integer, at least the row's largest score so far, and the mantissa of a weight is computed from its
+// m is an even integer, at least the row's largest score so far, and the mantissa of a weight is computed from the
 // score alone (exp2.hpp). So rescaling by 2^(m_old - m_new) is exact, and it does not matter when or how often m rises.
 // Keys are added one after another, so a row's sums have the same bits however its keys were cut into tiles and calls.
-// m is set kHeadroom above the score that raised it. The weights so far are then at most 2^(bias - 16), and later
-// weights at most 2^bias. So with bias = 0, the sum of 65,536 equal weights times the largest values is still finite.
+// If a score raises m, m is set at least kHeadroom = 16 above this score. The weights so far are then at most
+// 2^(bias - 16), and later weights at most 2^bias. So with bias = 0, the sum of 65,536 equal weights times the largest
+// values is still finite.
 //
-// In float, weights below 2^-126 become 0, and m decides which keys have such weights. These keys matter if the values
-// of all other keys are 0. So the exponent bias multiplies weights by 2^bias; see reproducible_exponent_bias.
+// In float, weights below 2^-126 become 0. m decides which weights these are, and when m rises depends on how keys were
+// cut. Keys with such weights matter if the values of all other keys are 0. So weights are multiplied by 2^bias; see
+// reproducible_exponent_bias.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -38,8 +40,8 @@ struct RunningRows {
   int columns;
 };
 
-/// Brings one number of each row to the scale of the new m. Multiplies by the row's `step` twice, because with a biased
-/// exponent the factor 2^(m_old - m_new) = step^2 itself may be too small for a T. Rows with step 1 keep their bits.
+/// Brings one number of each row to the scale of the new m. Multiplies twice by the row's `step`, because the factor
+/// 2^(m_old - m_new) = step^2 may be too small for a T if the exponent has a bias. Rows with step 1 keep their bits.
 template <class T>
 ANNULUS_INLINE void rescale(T* numbers, Vec<T> step) {
   const Vec<T> x = load<Vec<T>>(numbers);
@@ -47,10 +49,10 @@ ANNULUS_INLINE void rescale(T* numbers, Vec<T> step) {
 }
 
 /// Raises m of the rows whose largest score `most` is above m, or below m by less than half of the headroom, and brings
-/// their sums and accumulators to the new scale. So rows whose scores grow key after key (ALiBi: keys after the query
-/// come nearer to it in descending order) get a new m together. If m rose only when a score is above it, m of some row
-/// would rise in nearly every strip: with a slope of 0.01 (base 2), m of one row rises once in 17 strips, but a group
-/// has 48 rows.
+/// their sums and accumulators to the new scale. So rows whose scores grow key after key get a new m together (ALiBi:
+/// in descending order, keys after the query come nearer to the query). If m rose only when a score is above m, m of
+/// some row would rise in nearly every strip. For example, with a slope of 0.01 (base 2), m of one row rises once in 17
+/// strips, but a group has 48 rows.
 template <class T>
 void raise_maxima(const RunningRows<T>& rows, const T* most) {
   alignas(kVectorBytes) T lower[kLanes<T>];
@@ -60,7 +62,7 @@ void raise_maxima(const RunningRows<T>& rows, const T* most) {
     if (!(most[i] > before - kHalfHeadroom)) continue;
     const T now = maximum_for(most[i]) < kLargest<T> ? maximum_for(most[i]) : kLargest<T>;
     rows.max[i] = now;
-    if (before > -kInfinity<T>) lower[i] = (before - now) / 2;  // an empty row is zero on any scale
+    if (before > -kInfinity<T>) lower[i] = (before - now) / 2;  // the sums of an empty row are 0 on any scale
   }
   Vec<T> step[1] = {load<Vec<T>>(lower)};
   exp2_of<T>(step);
@@ -79,15 +81,15 @@ void cut_infinite_scores(T* scores, int keys) {
   }
 }
 
-/// The sum of the weights, and of the weights times scores, for a vector of rows. Keys are added one after another.
+/// For a vector of rows: the sum of the weights, and the sum of weights times scores. Keys are added one after another.
 template <class T>
 struct Sums {
   Vec<T> weights;
   Vec<T> scores;
 };
 
-/// Turns scores of N keys into weights and adds the weights to `sums`. A key that a row does not see has score -inf
-/// and so weight 0. `words` may be the same memory as the scores, or lie before it.
+/// Turns scores of N keys into weights and adds the weights to `sums`. A key that a row does not see has score -inf and
+/// so weight 0. `words` may be the memory of the scores, or lie before the scores.
 template <class Word, int N, bool kEntropy, class T = Number<Word>>
 ANNULUS_INLINE void weigh(const T* scores, Word* words, Vec<T> shift, Sums<T>& sums) {
   Vec<T> x[N], score[N];
@@ -108,19 +110,18 @@ ANNULUS_INLINE void weigh(const T* scores, Word* words, Vec<T> shift, Sums<T>& s
   }
 }
 
-/// Returns the shift of weights 2^(score - shift), which is m - bias. From 2^30 on, neighbouring floats differ by more
-/// than a bias of 64. If m - bias would be rounded down, which could make weights infinite, the shift is m without the
-/// bias.
+/// Returns the shift of weights 2^(score - shift): m - bias, or m if m - bias would be rounded down, because weights
+/// could then become infinite. (From |m| = 2^30 on, neighbouring floats differ by more than a bias of 64.)
 template <class T>
 ANNULUS_INLINE Vec<T> shift_of(Vec<T> max, T bias) {
   const Vec<T> shift = max - broadcast(bias);
   return max - shift > broadcast(bias) ? max : shift;
 }
 
-/// Turns scores of `keys` keys, which fill whole words, into weights, after m has been raised where necessary. `most`
-/// has the largest score of each row.
+/// Raises m where necessary, then turns the scores of `keys` keys, which fill whole words, into weights. `most` has the
+/// largest score of each row.
 ///   scores [keys][kGroupRows], of which this call handles one vector of rows
-///   words  [keys / kPerWord][kGroupRows], in the memory of the scores or before it
+///   words  [keys / kPerWord][kGroupRows], in the memory of the scores or before the scores
 template <class Word, bool kEntropy, class T = Number<Word>>
 ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, Word* words, int keys, Vec<T> most, T bias) {
   constexpr int at_once = kVectorRegisters == 32 ? 2 : 4;
@@ -131,7 +132,7 @@ ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, Word* word
     raise_maxima(rows, lanes);
   }
   const Vec<T> max = load<Vec<T>>(rows.max);
-  const Vec<T> shift = max > -kInfinity<T> ? shift_of<T>(max, bias) : Vec<T>{};  // no key seen: every weight is 2^-inf
+  const Vec<T> shift = max > -kInfinity<T> ? shift_of<T>(max, bias) : Vec<T>{};  // all scores are -inf: weights are 0
   Sums<T> sums{load<Vec<T>>(rows.sum), {}};
   if constexpr (kEntropy) sums.scores = load<Vec<T>>(rows.score_sum);
   int j = 0;

@@ -9,7 +9,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
 // A transposition takes one step for each of H = 1, 2, 4, ... A step exchanges the two off-diagonal H x H squares of
-// every 2 H x 2 H square. For rows x = i and y = i + H:
+// every 2 H x 2 H square. For row i, called x, and row i + H, called y:
 //   H = 1:  x0 x1 x2 x3      x0 y0 x2 y2        H = 2:  x0 x1 y0 y1
 //           y0 y1 y2 y3  ->  x1 y1 x3 y3                x2 x3 y2 y3
 template <int N, int H>
@@ -59,7 +59,8 @@ ANNULUS_INLINE Vec<T> load_words(const Storage* row, int w, int head_dim) {
     return load_some_pairs(row + d, rest);
 }
 
-/// Returns words times `factor`. Pairs are not multiplied, because products take them as they are stored.
+/// Returns words times `factor`. Pairs are not multiplied, because their products take bfloat16 numbers as they are
+/// stored.
 template <class T>
 ANNULUS_INLINE Vec<T> scaled(Vec<T> words, Number<T> factor) {
   if constexpr (kPerWord<T> == 1)
@@ -68,7 +69,8 @@ ANNULUS_INLINE Vec<T> scaled(Vec<T> words, Number<T> factor) {
     return words;
 }
 
-/// Loads words w, w + 1, ... of row i into a[i], then transposes: a[i] = word w + i of all rows. Zero beyond head_dim.
+/// Loads words w, w + 1, ... of row i into a[i], then transposes: a[i] = word w + i of all rows. Words beyond head_dim
+/// are zero.
 template <class T, class Storage>
 ANNULUS_INLINE void load_transposed(const void* const* rows, int w, int head_dim, Vec<T> (&a)[kLanes<T>]) {
 #pragma GCC unroll 16
@@ -132,9 +134,9 @@ ANNULUS_INLINE Pairs pair_up(const BFloat16Bits* odd, const BFloat16Bits* even, 
   return bits_as<Pairs>(load_some_as<float>(odd + d, rest)) | bits_as<Pairs>(load_some_as<float>(even + d, rest)) >> 16;
 }
 
-/// Makes a word of each column of rows 2 i and 2 i + 1, and cuts these words into slabs: [slab][capacity][NR words],
-/// zero beyond head_dim and after the last row. Products add row 2 i first; with `kDescending`, row 2 i + 1. Returns
-/// whether all numbers are finite.
+/// Makes one word of the two numbers that rows 2 i and 2 i + 1 have in a column. Cuts these words into slabs:
+/// [slab][capacity][NR words], zero beyond head_dim and after the last row. Products add row 2 i first; with
+/// `kDescending` they add row 2 i + 1 first. Returns whether all numbers are finite.
 template <bool kDescending>
 bool pack_pair_slabs(const void* const* rows, int count, int head_dim, int capacity, const RowFactors<float>&,
                      BFloat16Pair* slabs) {

@@ -1,9 +1,9 @@
 // Products of words, c += a * b, for numbers and for pairs of bfloat16 (words.hpp), and rounding of floats to pairs.
 //
-// If the machine has no instruction for pairs, two multiply-adds replace it. Products of two bfloat16 numbers are exact
-// in float, unless they lie below the normal numbers, so even a multiply-add that is not fused gives the same result.
-// The instruction treats denormal numbers as 0. So that multiply-adds do the same, tiles of pairs switch the processor
-// to this mode (DenormalsAreZero).
+// If the set has no instruction for pairs, two multiply-adds replace it. In float, products of two bfloat16 numbers are
+// exact, unless they lie outside the range of normal numbers. So a multiply-add that rounds twice gives the same result
+// as a fused one. The instruction treats denormal numbers as 0. Tiles of pairs switch the processor to a mode in which
+// multiply-adds do the same (DenormalsAreZero).
 #pragma once
 
 #include "annulus/kernels/host/convert.hpp"
@@ -42,7 +42,7 @@ ANNULUS_INLINE void multiply_add_one(Vec<Number<T>>& c, Vec<T> a, Vec<T> b, int 
     accumulate(c, even_halves(a), even_halves(b));
 }
 
-/// Checks whether all numbers of the words that take() was given are finite: x - x is 0 for finite x, otherwise NaN.
+/// Checks whether all numbers of the words given to take() are finite. For finite x, x - x is 0; for other x it is NaN.
 template <class T>
 struct FiniteCheck {
   using Bits = Vec<UnsignedOf<Number<T>>>;
@@ -63,8 +63,8 @@ struct FiniteCheck {
   }
 };
 
-/// Two vectors of floats, rounded to bfloat16, to nearest even. `rows` has the numbers of `low`, then those of `high`.
-/// pairs() puts one number of each into a word; the number of `high` is in the odd half.
+/// Two vectors of floats, `high` and `low`, rounded to bfloat16, ties to even. pairs() puts one number of each into a
+/// word; the number of `high` is in the odd half. `rows` has all numbers of `low`, then those of `high`.
 struct Rounded {
 #if defined(__AVX512BF16__)
   using Rows = Pack<std::uint16_t, 2 * kLanes<float>>;
@@ -107,8 +107,8 @@ ANNULUS_INLINE Vec<T> words_of(const Vec<Number<T>> (&x)[kPerWord<T>]) {
     return Rounded(x[0], x[1]).pairs();
 }
 
-/// Returns words_of(x), and replaces x by the rounded weights, which are then added to a row's l. So if a row sees only
-/// one key, this key gets exactly weight 1, because the rounded 2^(score - m) is divided by itself.
+/// Returns words_of(x), and replaces x by the rounded weights, so that the caller adds these to a row's l. If a row
+/// sees only one key, this key then gets exactly weight 1, because the rounded 2^(score - m) is divided by itself.
 template <class T>
 ANNULUS_INLINE Vec<T> round_to_words(Vec<Number<T>> (&x)[kPerWord<T>]) {
   const Vec<T> words = words_of<T>(x);
@@ -120,7 +120,8 @@ ANNULUS_INLINE Vec<T> round_to_words(Vec<Number<T>> (&x)[kPerWord<T>]) {
 }
 
 /// While this object lives, the calling thread treats denormal numbers as 0, as operands and as results, as the
-/// instruction for pairs always does. If `enabled` is false, nothing happens.
+/// instruction for pairs always does. Nothing happens if `enabled` is false, or on processors other than x86-64 and
+/// 64-bit Arm.
 class DenormalsAreZero {
  public:
   ANNULUS_INLINE_MEMBER explicit DenormalsAreZero(bool enabled) : enabled_(enabled) {

@@ -53,8 +53,8 @@ class RowWalk {
   core::Index at_ = 0;  // number of the next row, from the start of *run_
 };
 
-/// Prefetches the first rows of a tensor that a task will read soon, because tasks of few rows would otherwise mostly
-/// wait for memory.
+/// Prefetches the first rows of `walk`, which a task will read soon. Without this, tasks of few rows would mostly wait
+/// for memory.
 inline void ask_for_rows(const core::TensorView& tensor, core::Index batch, core::Index head, core::Index head_dim,
                          RowWalk walk, core::Index rows) {
   const core::Index bytes = head_dim * core::Index(core::bytes_of(tensor.type));
@@ -65,8 +65,8 @@ inline void ask_for_rows(const core::TensorView& tensor, core::Index batch, core
   }
 }
 
-/// at(t) returns how many keys of a piece have comb index <= t. These are its first keys. Calls must be in ascending
-/// order of t.
+/// at(t) returns how many keys of a piece have a comb index <= t. These keys are the first ones of the piece. Calls
+/// must be in ascending order of t.
 ///   keys t = 2 3 | 7 8 9 in two runs:   at(3) is 2, at(6) is 2, at(8) is 4
 class VisibleKeys {
  public:

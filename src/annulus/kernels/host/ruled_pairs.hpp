@@ -17,7 +17,8 @@ using Position = std::conditional_t<sizeof(N) == 8, std::int64_t, std::int32_t>;
 ///   cap     0: scores have no cap
 ///   twice   2 log2(e) / cap: e^(2 s / cap) = 2^(twice s)
 ///   slopes  [rows]            per unit of the positions; 0 for exempt rows (ScoreRule); null: there is no bias
-///   x, y    [rows], [keys]    positions; y is null if rows lie on a line; in a plane, |x - p| is Euclidean distance
+///   row_x, row_y [rows], key_x, key_y [keys]
+///           positions; on a line row_y and key_y are null; in a plane |x - p| is the Euclidean distance
 ///   biased  [keys]            0 for exempt keys, otherwise 1
 template <class N>
 struct RuledPairs {

@@ -31,7 +31,7 @@ class RuleOf {
 
   bool is_there() const { return call_.rule != nullptr; }
 
-  /// Sets what is the same for all rows and keys.
+  /// Sets the members of `pairs` that are the same for all rows and keys.
   void begin(RuledPairs<N>& pairs) const {
     const ScoreRule& rule = *call_.rule;
     pairs.cap = N(rule.cap * std::numbers::log2e);

@@ -9,8 +9,9 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-// (2^r - 1) / r for r in [-1/2, 1/2], as a polynomial interpolated at Chebyshev's points: errors of 1.4e-8 (float) and
-// 2.9e-17 (double). `rounder` is that of exp2.hpp. From |twice s| = `most` on, tanh is rounded to 1 or -1.
+// Coefficients of a polynomial that is about (2^r - 1) / r for r in [-1/2, 1/2]. It was interpolated at Chebyshev's
+// points and has errors of 1.4e-8 (float) and 2.9e-17 (double). `rounder` is that of exp2.hpp. If |twice s| is `most`
+// or more, tanh is rounded to 1 or -1.
 template <class T>
 struct ExpMinusOne;
 template <>
@@ -30,8 +31,9 @@ struct ExpMinusOne<double> {
   static constexpr int mantissa = 52;
 };
 
-/// Replaces x[i] by tanh(z), where e^(2 z) = 2^(twice x[i]). tanh(z) is u / (u + 2) with u = e^(2 z) - 1. u is made
-/// from 2^r - 1 and 2^n without a difference of nearly equal numbers, so that small scores keep all their digits.
+/// Replaces x[i] by tanh(z), where e^(2 z) = 2^(twice x[i]). tanh(z) is u / (u + 2) with u = e^(2 z) - 1. For twice
+/// x[i] = n + r, n an integer, u is (2^r - 1) 2^n + (2^n - 1). No nearly equal numbers are subtracted, so small scores
+/// keep all their digits.
 template <class T, int N>
 ANNULUS_INLINE void replace_by_tanh(T twice, Vec<T> (&x)[N]) {
   using Table = ExpMinusOne<T>;
@@ -64,7 +66,7 @@ template <class T>
 ANNULUS_INLINE Vec<T> magnitude(Vec<T> x) {
   return bits_as<Vec<T>>(bits_as<Vec<UnsignedOf<T>>>(x) & ~bits_as<Vec<UnsignedOf<T>>>(broadcast(T(-0.0))));
 }
-/// Length of (x, y).
+/// Returns the length of (x, y).
 template <class T>
 ANNULUS_INLINE Vec<T> distance(Vec<T> x, Vec<T> y) {
   return square_root(fma(x, x, y * y));
@@ -76,7 +78,8 @@ struct NoRule {
   ANNULUS_INLINE_MEMBER NoRule at(std::int64_t, int) const { return {}; }
 };
 
-/// A rule for blocks with rows across the lanes: NV vectors of rows from number `row` on, and keys from `key` on.
+/// A rule for blocks with rows across the lanes. A block has NV vectors of rows from number `row` on, and keys from
+/// `key` on.
 template <class T>
 struct RuledRows {
   static constexpr bool changes = true;
@@ -114,7 +117,7 @@ struct RuledRows {
   }
 
  private:
-  /// Distance of the first row to a key.
+  /// Returns the distance of the first row from a key.
   ANNULUS_INLINE_MEMBER T distance_to(int other) const {
     const T x = T(pairs->row_x[row] - pairs->key_x[other]);
     const T y = pairs->row_y == nullptr ? T(0) : T(pairs->row_y[row] - pairs->key_y[other]);
@@ -144,8 +147,9 @@ struct RuledRows {
   }
 };
 
-/// A rule for blocks with keys across the lanes: MR rows from number `row` on, and vectors of keys from `key` on.
-///   derivatives  [MR][kStripStride]   set to 1 - tanh^2, for gradients; null if nothing uses them or there is no cap
+/// A rule for blocks with keys across the lanes. A block has MR rows from number `row` on, and vectors of keys from
+/// `key` on.
+///   derivatives  [MR][kStripStride]   change() sets them to 1 - tanh^2, for gradients; null without cap or gradients
 template <class T>
 struct RuledKeys {
   static constexpr bool changes = true;

@@ -21,8 +21,8 @@ struct Abandoned {};
 
 /// Every thread takes the next task i and calls run_task(i, poll_here, wait), until no task is left. Task i starts
 /// after tasks 0 ... i - 1 have started.
-///   poll_here()   polls if the calling thread calls it, otherwise does nothing; the calling thread also polls while it
-///                 waits for the other threads to finish, and at the end
+///   poll_here()   polls on the thread that called run_on_threads(), and does nothing on other threads; the calling
+///                 thread also polls while it waits for the other threads to finish, and at the end
 ///   wait(ready)   returns when ready() is true, for tasks that wait for others
 /// An exception cannot leave a parallel region by itself. So after the first exception no task is started any more,
 /// waiting tasks end, and the calling thread throws the first exception again.

@@ -5,8 +5,8 @@
 
 namespace annulus::kernels::host {
 
-/// The memory has the size that the largest task of this thread has needed so far. The memory ledger counts it as
-/// "kernel scratch", without the bytes that only fill the last huge page.
+/// The memory has the size that the largest task of this thread has needed so far. The memory ledger counts this memory
+/// as "kernel scratch", without the bytes that only fill the last huge page.
 class Scratch {
  public:
   Scratch() = default;
@@ -14,8 +14,8 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch();
 
-  /// Calls make(scratch), which takes arrays from this memory, and returns its result. Arrays taken before become
-  /// invalid; the memory's content is undefined. Throws Error if there is not enough memory.
+  /// Calls make(scratch), which takes arrays from this memory, and returns what make() returns. Arrays taken before
+  /// become invalid; the memory's content is undefined. Throws Error if there is not enough memory.
   template <class Make>
   auto fill(const Make& make) {
     start(bytes_of(make));

@@ -46,7 +46,7 @@ struct StatisticsMemory {
   }
 
   const void** operands;   // [max(keys, rows)] addresses of rows of k, later of q
-  double** received_rows;  // [keys] where a key's sums begin in StatisticViews::received; its slots are side by side
+  double** received_rows;  // [keys] where a key's sums begin in StatisticViews::received, slot after slot
   Index* key_rows;         // [keys] row numbers, from the start of the document
   double* received;        // [slots][keys]
   ScoreRows<T> queries;
@@ -131,7 +131,7 @@ class ProbabilitySums {
     std::fill(w.factors + rows.count, w.factors + q.rows, 0.0);
     std::fill(w.slots + rows.count, w.slots + q.rows, w.slots[rows.count - 1]);
     std::fill(w.thresholds + rows.count, w.thresholds + q.rows, N(1));
-    q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have the same bits
+    q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass, so scores have the same bits
     tiles_.pack_row_slabs[storage_index(operands_.q.type)](w.operands, q.rows, q.head_dim, q.capacity,
                                                            {&q.score_factor, 0}, q.queries);
   }
@@ -154,8 +154,8 @@ class ProbabilitySums {
  private:
   bool is_ruled() const { return rule_.is_there(); }
 
-  /// Returns list number `at`, which belongs to row x of the document and to query head `head`. If there are several
-  /// pairs, writes to `picked` the rows that each pair picks around x, if x is one of them.
+  /// Returns list number `at`, which belongs to row x of the document and to query head `head`. If the pattern has
+  /// several pairs, writes to `picked`, for each pair that picks x, the rows that this pair picks around x.
   ListedRow<N> listed_row(Index at, Index head, Index x, PickedRows* picked) const {
     const Index size = statistics_.top_keys;
     int pairs = operands_.pairs == 1 ? 1 : 0;

@@ -1,5 +1,6 @@
-// The tables of functions (TileFunctions), one per type of words, of one instruction set. The compiler's flags and
-// ANNULUS_INSTRUCTION_SET choose the set (instruction_sets.cmake).
+// Defines the tables of functions (TileFunctions) of one instruction set: one table for each type of words. This file
+// is compiled once for each set; the compiler's flags and ANNULUS_INSTRUCTION_SET choose the set
+// (instruction_sets.cmake).
 #include "annulus/kernels/host/backward_tiles.hpp"
 #include "annulus/kernels/host/forward_tiles.hpp"
 #include "annulus/kernels/host/pack.hpp"

@@ -10,7 +10,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
 /// Returns the keys of the panels that a group of MR rows needs, counted from the tile's first key. Panels are whole,
-/// but the last one may be a half.
+/// but the last one may be half a panel.
 template <class T>
 ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int keys) {
   const int begin = at_least(q.begin[row] - tile, 0) / kKeyBlock<T> * kKeyBlock<T>;
@@ -19,7 +19,7 @@ ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int key
 }
 
 /// Calls fill(j, vectors, is_masked) for each panel. A panel begins with key j of the tile and has NR keys (2 vectors);
-/// the last panel may have half of that. A panel that every row of the group sees completely needs no mask.
+/// the last panel may have half as many. A panel of NR keys needs no mask if every row of the group sees all its keys.
 template <class T, class Fill>
 ANNULUS_INLINE void for_each_panel(const ScoreRows<T>& q, int row, int tile, Range panels, const Fill& fill) {
   constexpr int nr = kKeyBlock<T>;

@@ -49,7 +49,7 @@ int rename_to_new(const std::string& from, const std::string& to) {
   // Some file systems (NFS) do not support RENAME_NOREPLACE. link() never replaces a file either.
   if (link(from.c_str(), to.c_str()) == 0) return unlink(from.c_str()) == 0 ? 0 : errno;
   if (errno == EEXIST) return errno;
-  // On a file system without links, another process can make a file of this name between look() and rename().
+  // On a file system without links, rename() replaces a file that another process makes after look().
   if (look(to).error != ENOENT) return EEXIST;
   return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
@@ -70,7 +70,7 @@ UnfinishedFile::~UnfinishedFile() {
 
 void UnfinishedFile::check() const {
   const Found found = look(path_);
-  // The device is not compared: a network file system may get another number when it is mounted again.
+  // Does not compare the device, because a network file system may get another number when it is mounted again.
   if (found.error != 0 || found.identity.inode != identity_.inode) complain(path_, identity_.inode, found);
 }
 
@@ -95,7 +95,7 @@ AtomicFile::AtomicFile(const std::string& file, bool overwrite)
   }, replaced{};
   fstat(descriptor_.id(), &made);
   new_mode_ = made.st_mode & 07777;
-  // If others may not read the file that is replaced, they may not read the new one either, not even while it is made.
+  // From the start, users who may not read the file that is replaced must not read the new file either.
   if (stat(final_path_.c_str(), &replaced) == 0) fchmod(descriptor_.id(), 0600);
 }
 
@@ -158,10 +158,10 @@ void AtomicFile::publish() {
     keep(error.what());
   }
   unfinished_->release();
-  flush_folder(final_path_);  // may do nothing on some file systems; the file's content is on disk already
+  flush_folder(final_path_);  // does nothing on some file systems; at least the file's content is on disk
 }
 
-/// Keeps the file, because it may contain hours of work. Throws an error that begins with `why` and names the file.
+/// Keeps the file, which may have taken hours to compute. Throws an error that begins with `why` and names the file.
 void AtomicFile::keep(const std::string& why) {
   if (unnamed_ == Unnamed::stays) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
   std::string kept = final_path_ + ".kept." + random_digits();

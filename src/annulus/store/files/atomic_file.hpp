@@ -14,11 +14,11 @@
 
 namespace annulus::store {
 
-/// An unfinished file. Every rank may have an object for the same file: on machines that share a file system, the
-/// file's device number may differ, but its inode number is the same.
+/// An unfinished file. Every rank may have an object for the same file. The constructor and check() compare only inode
+/// numbers, because a file may have different device numbers on machines that share the file system.
 class UnfinishedFile {
  public:
-  /// For an existing file. Throws Error(failure) if the path does not lead to the file with this inode.
+  /// Notes an existing file. Throws Error(failure) if the path does not lead to the file with this inode.
   UnfinishedFile(std::string path, ino_t inode);
   /// Removes the file, if the path still leads to it and release() was not called.
   ~UnfinishedFile();
@@ -27,7 +27,8 @@ class UnfinishedFile {
 
   const std::string& path() const { return path_; }
 
-  /// Throws Error(failure) if the path now leads to another file, or to none; the message says what changed.
+  /// Throws Error(failure) if the path now leads to another file, or to none. The message says to which inode, or why
+  /// none was found.
   void check() const;
   /// Forgets the file, so that it is not removed. Call it when the file is finished, or belongs to another process.
   void release();
@@ -48,7 +49,7 @@ class AtomicFile {
   /// Makes an empty temporary file beside `file`, or, if `file` is a link, beside the file to which it leads. Removes
   /// the temporary files that dead processes have left for this file. Throws Error(failure), or as check_can_be_made().
   AtomicFile(const std::string& file, bool overwrite);
-  /// For the existing file `made`: publish() renames it to `file`, a path without links. Throws Error(failure).
+  /// Opens the existing file `made`, which publish() renames to `file`, a path without links. Throws Error(failure).
   AtomicFile(const std::string& file, bool overwrite, const std::string& made, Unnamed unnamed);
 
   const UnfinishedFile& unfinished() const { return *unfinished_; }

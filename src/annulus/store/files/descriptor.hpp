@@ -1,4 +1,4 @@
-// An open file, which closes itself and knows whether a path leads to it; and locks on single bytes of a file.
+// Opens files, closes them when their objects end, checks whether a path leads to them, and locks single bytes of them.
 #pragma once
 
 #include <fcntl.h>
@@ -37,8 +37,8 @@ class Descriptor {
 /// True if the file system supports locks.
 bool has_locks(const Descriptor& file);
 
-/// Locks byte `byte` of a file: no other process on any machine, and no other descriptor in this process, can lock it.
-/// The lock ends with this object, when the file is closed, or with the process.
+/// Locks byte `byte` of a file. While it is locked, no other process on any machine, and no other descriptor of this
+/// process, can lock the same byte. The lock ends when this object or the process ends, or when the file is closed.
 class ByteLock {
  public:
   /// Waits until it gets the lock. Throws Error(failure) if the file system does not support locks.

@@ -26,9 +26,8 @@ std::string folder_of(const std::string& file) {
   return folder.empty() ? "." : folder;
 }
 
-/// Writes a file to disk piece by piece, so that no single call takes long: a call that flushed everything to a slow
-/// disk would look as if it hung. Call fsync afterwards, because this function writes no metadata, and on some file
-/// systems nothing at all.
+/// Writes a file to disk piece by piece, because one call that flushed everything to a slow disk would look as if it
+/// hung. Call fsync afterwards, because this function writes no metadata and, on some file systems, nothing at all.
 void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
   struct stat found {};
   if (fstat(descriptor.id(), &found) != 0) return;
@@ -95,7 +94,7 @@ void check_can_be_made(const std::string& file, bool overwrite) {
 void check_free_space(const std::string& file, core::Index bytes) {
   const comm::BlockingScope inside("the check of the free space for " + file);
   struct statvfs system {};
-  if (statvfs(folder_of(file).c_str(), &system) != 0) return;  // unknown: a later write will fail if space is missing
+  if (statvfs(folder_of(file).c_str(), &system) != 0) return;  // if space is missing, a later write will fail
   const double free = double(system.f_bavail) * double(system.f_frsize);
   if (double(bytes) > free) {
     fail(ErrorKind::failure, "{}: needs {} bytes, the file system has {:.0f} free", file, bytes, free);
@@ -122,7 +121,7 @@ void extend(const Descriptor& descriptor, const std::string& name, core::Index b
 }
 
 core::Index read_bytes(const Descriptor& descriptor, void* to, core::Index count, core::Index offset) {
-  constexpr core::Index call_bytes = core::Index(64) << 20;  // bytes of one call: they take a second on a slow disk
+  constexpr core::Index call_bytes = core::Index(64) << 20;  // most bytes of one call; a second on a slow disk
   core::Index done = 0;
   while (done < count) {
     const ssize_t now = pread(descriptor.id(), static_cast<char*>(to) + done,

@@ -43,8 +43,8 @@ std::string this_machine() {
   return hash(fmt::format("{}|{}|{}", host.data(), first_line("/proc/sys/kernel/random/boot_id"), space.data()));
 }
 
-/// Field `number` of /proc/PID/stat, "pid (name) state ..."; the state is field 3. Looks only at the text after the
-/// name, because the name may contain any characters. "0" if there is no such field.
+/// Field `number` of /proc/PID/stat, "pid (name) state ...", in which the state is field 3. Looks only at the text
+/// after the name, because the name may contain blanks and parentheses. "0" if there is no such field.
 std::string stat_field(pid_t process, int number) {
   const std::string line = first_line(fmt::format("/proc/{}/stat", process));
   std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
@@ -91,11 +91,11 @@ std::optional<ProcessState> process_state(const std::string& process) {
   if (!is_number || machine.size() != 12 || start.empty()) return std::nullopt;
   if (machine != this_machine()) return ProcessState::elsewhere;
   if (kill(number, 0) != 0 && errno == ESRCH) return ProcessState::dead;
-  // A zombie is dead, too: in a container without an init process, no parent ever waits for it.
+  // A zombie counts as dead. It may stay for ever, because in a container without an init process no parent waits.
   if (stat_field(number, 3) == "Z") return ProcessState::dead;
   const std::string now = start_of(number);
   return now != "0" && start != "0" && now != start ? ProcessState::dead
-                                                    : ProcessState::alive;  // dead: another process has got the same id
+                                                    : ProcessState::alive;  // another start: the id has a new process
 }
 
 std::string random_digits() {

@@ -1,6 +1,6 @@
 // Gives each process a name (a text), so that other processes can find out later whether that process is alive. An
-// unfinished file NAME gets a temporary name that contains the name of its process: NAME.tmp.<process>.<random>. Such a
-// name cannot be guessed, and no two processes use the same name.
+// unfinished file NAME gets a temporary name with the name of the process that makes it: NAME.tmp.<process>.<random>.
+// The temporary name cannot be guessed, and no two processes use the same one.
 #pragma once
 
 #include <ctime>
@@ -9,15 +9,15 @@
 
 namespace annulus::store {
 
-/// The name "<machine>.<process>". machine: a hash of host name, boot and pid namespace, because two containers of a
-/// machine, or the machine before and after a reboot, can have equal process ids. process: PID-START, where START is
-/// the start time of the process, because the system reuses ids.
+/// The name "<machine>.<process>". machine: a hash of host name, boot and pid namespace, because processes in two
+/// containers, or before and after a reboot, can have equal ids. process: PID-START, where START is the time at which
+/// the process started, because the system gives the id of a dead process to a new one.
 std::string this_process();
 
-/// Says whether a process, given by its name from this_process(), still runs. elsewhere: not known, because that
-/// process is on another machine, in another container, or from before a reboot.
+/// Says whether a process still runs. elsewhere: this is not known, because the process is on another machine, in
+/// another container, or from before a reboot.
 enum class ProcessState { alive, dead, elsewhere };
-/// Empty for a text that names no process.
+/// `process`: a name from this_process(). Empty if the text is not such a name.
 std::optional<ProcessState> process_state(const std::string& process);
 
 /// Returns 16 hexadecimal digits that cannot be guessed.

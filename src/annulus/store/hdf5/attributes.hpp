@@ -11,7 +11,7 @@
 namespace annulus::store {
 
 /// Reads the texts in an attribute: one text or an array, of fixed or variable length, because h5py, netCDF and HDF5's
-/// own tools write different kinds. Empty if there is no such attribute, or no text in it. Throws Error(failure).
+/// own tools write different kinds. Empty if the attribute does not exist, or holds no text. Throws Error(failure).
 std::vector<std::string> texts_of(hid_t object, const std::string& attribute);
 
 /// Reads the numbers in an attribute: one number or an array, of any numeric type. Empty if there is no such attribute.
@@ -22,7 +22,7 @@ std::vector<double> numbers_of(hid_t object, const std::string& attribute, const
 /// scale. Reads the attribute DIMENSION_LIST, which is a list of references. Empty if there is no such attribute.
 std::vector<std::string> scale_names_of(hid_t dataset);
 
-/// Adds an attribute. `type` is the type of `value` in the file and in memory.
+/// Adds an attribute. `type` is the type of `value` in the file and in memory. `space`: its extents.
 void add_attribute(hid_t object, const std::string& attribute, hid_t type, hid_t space, const void* value);
 /// Adds an attribute with a text in UTF-8 of variable length.
 void add_text(hid_t object, const std::string& attribute, const std::string& text);

@@ -22,7 +22,7 @@ using core::Interval;
 template <class Number>
 void refuse_missing(hid_t dataset, const std::string& where, const std::vector<Number>& numbers) {
   for (const MissingValue& missing : missing_values_of(dataset, where)) {
-    const auto is_missing = [&](Number number) { return double(number) == missing.value; };  // never, if that is NaN
+    const auto is_missing = [&](Number number) { return double(number) == missing.value; };  // NaN equals no number
     const auto found = std::find_if(numbers.begin(), numbers.end(), is_missing);
     if (found == numbers.end()) continue;
     fail(ErrorKind::failure, "{} holds {} as its number {}, {}", where, *found, found - numbers.begin(),
@@ -124,7 +124,8 @@ std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::
   return ranges;
 }
 
-/// Returns which rows exist: first row, end, first row, end ...; a pair for each entry or document, or {0, S}.
+/// Returns which rows exist: first row, end, first row, end ..., a pair for each entry (input.lengths) or document. If
+/// `input` names neither lengths nor documents, returns {0, S}.
 std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfile::InputSettings& input,
                                const core::Shape& shape) {
   if (input.lengths) return read_lengths(file, path, *input.lengths, shape.batch, shape.sequence);
@@ -213,7 +214,7 @@ std::vector<double> read_coordinates(hid_t file, const std::string& path, const 
   check_extents(found, {rows, 2}, to_fit);
   const DatasetId dataset = open_dataset(file, path, name);
   std::vector<double> numbers = read_any<double>(dataset, found.where, found.extents, H5T_NATIVE_DOUBLE);
-  // finite_coordinates() refuses these, too, unless their rows do not exist.
+  // Missing values become NaN, so finite_coordinates() refuses them, too, unless their rows do not exist.
   for (const MissingValue& one : missing_values_of(dataset, found.where))
     std::replace(numbers.begin(), numbers.end(), one.value, std::numeric_limits<double>::quiet_NaN());
   return numbers;

@@ -31,13 +31,13 @@ void check_type(const FoundDataset& found, core::DType type, const std::string& 
 /// Throws Error(failure) unless the dataset has these extents: "..., expected (1, 8, 4) to fit q (1, 8, 4, 64)".
 void check_extents(const FoundDataset& found, const std::vector<Index>& extents, const std::string& to_fit);
 
-/// Reads the sink logits (heads) from a dataset of floats. Throws Error(failure) if their number is wrong ("... to fit
-/// TO_FIT"), or if one is NaN or +infinity (-infinity means a head without a sink).
+/// Reads the sink logits (heads) from a dataset of floats. Throws Error(failure) if there are more or fewer logits than
+/// heads ("... to fit TO_FIT"), or if a logit is NaN or +infinity (-infinity means a head without a sink).
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
                               const std::string& to_fit);
 
-/// Reads coordinates (rows, 2) from a dataset of floats. Throws Error(failure) for another shape.
-/// agreed_contents() checks the numbers, because only it knows which rows exist.
+/// Reads coordinates (rows, 2) from a dataset of floats. Throws Error(failure) for another shape. agreed_contents()
+/// checks the numbers later, when it knows which rows exist.
 std::vector<double> read_coordinates(hid_t file, const std::string& path, const std::string& name, Index rows,
                                      const std::string& to_fit);
 

@@ -56,8 +56,8 @@ bool has_link(hid_t file, const std::string& name) {
 }
 
 /// The file `holder` has a virtual dataset with a source in the file `named`. Returns the paths at which HDF5 looks for
-/// `named`, in this order. If `named` is absolute, the first is `named` itself, and the others have only its last part.
-/// HDF5 looks below `prefix`, beside `holder`, in the working directory and, if `holder` is a link, beside its target.
+/// `named`, in HDF5's order: below `prefix`, beside `holder`, in the working directory and, if `holder` is a link,
+/// beside its target. If `named` is absolute, HDF5 first tries `named` itself, then its last part in these folders.
 std::vector<fs::path> places_of_source(const fs::path& named, const std::string& holder, const std::string& prefix) {
   std::error_code ignored;
   std::vector<fs::path> folders, places;
@@ -70,7 +70,7 @@ std::vector<fs::path> places_of_source(const fs::path& named, const std::string&
 }
 
 /// The first of these paths that is a regular file; empty if there is none. A dataset of `holder` needs this file.
-/// Throws Error(failure) if one of the paths before it is a FIFO or a device.
+/// Throws Error(failure) if a path before this file is a FIFO or a device.
 std::optional<std::string> found_file(const std::vector<fs::path>& places, const std::string& holder) {
   std::error_code ignored;
   for (const fs::path& place : places) {
@@ -94,11 +94,11 @@ std::string prefix_of(hid_t dataset, Get&& get, const std::string& where) {
 using Source = std::pair<std::string, std::string>;  ///< a file, and the name of a dataset in it
 
 /// The sources of a virtual dataset. A pattern of files or of datasets gives one source for each block. The map says
-/// for each source whether its dataset may be missing. It may be missing after block 0, because HDF5 ends the virtual
-/// dataset before the first block that it does not find.
+/// for each source whether its dataset may be missing. The sources of blocks after block 0 may be missing, because HDF5
+/// ends the virtual dataset before the first block that it does not find.
 std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
   const std::string prefix = prefix_of(dataset, H5Pget_virtual_prefix, where);
-  if (prefix.find(':') != std::string::npos) {  // HDF5 also looks below each part, in which it expands no ${ORIGIN}
+  if (prefix.find(':') != std::string::npos) {  // HDF5 looks below each part, but expands no ${ORIGIN} in a part
     core::fail(core::ErrorKind::failure,
                "{} is virtual, and HDF5_VDS_PREFIX is {}, expected one folder without a colon", where, prefix);
   }
@@ -119,7 +119,7 @@ std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::stri
     const Source source(*place, dataset);
     bool& may_lack = found.emplace(source, true).first->second;
     may_lack = may_lack && block > 0;
-    return std::exchange(before, source) != source;  // the same source again: the blocks would never end
+    return std::exchange(before, source) != source;  // if each block has the same source, the blocks never end
   };
   for (std::size_t i = 0; i < count; ++i) {
     const std::string file = text_from(
@@ -177,8 +177,9 @@ struct Search {
     refuse_circles(file_path, name);
   }
 
-  /// Throws if a virtual dataset contains itself: HDF5 would recurse until its stack overflows. Removes, level by
-  /// level, the datasets that have no sources left. If datasets remain, they form a circle or too many levels.
+  /// Throws if a virtual dataset contains itself, because HDF5 would recurse until the stack overflows. Removes from
+  /// made_of, level by level, the datasets whose sources are all removed. If datasets remain after 64 levels, they form
+  /// a circle or have too many levels.
   void refuse_circles(const std::string& file_path, const std::string& name) {
     constexpr int most_levels = 64;
     for (int level = 0; level < most_levels && !made_of.empty(); ++level) {
@@ -225,7 +226,7 @@ struct Search {
   }
 
   void note_gaps(hid_t dataset, const std::string& where, const std::string& as_source) {
-    const bool is_source = !as_source.empty();  // perhaps the virtual dataset does not use what its source lacks
+    const bool is_source = !as_source.empty();  // the virtual dataset may not use the part that its source lacks
     std::string found = described_gaps(dataset, where, is_source ? as_source : where, may_be_unread || is_source);
     if (!found.empty()) gaps.push_back(std::move(found));
   }
@@ -233,7 +234,7 @@ struct Search {
   void add_raw(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
     const int count = check_hdf5(H5Pget_external_count(creation), "{}", where);
     const std::string prefix = prefix_of(dataset, H5Pget_efile_prefix, where);
-    hsize_t left = comm::blocking("H5Dget_storage_size", H5Dget_storage_size, dataset);  // files may have more bytes
+    hsize_t left = comm::blocking("H5Dget_storage_size", H5Dget_storage_size, dataset);  // bytes that later files hold
     for (int i = 0; i < count; ++i) {
       std::string name(4096, '\0');
       off_t begin = 0;
@@ -242,7 +243,7 @@ struct Search {
       name.resize(name.find('\0'));
       const hsize_t used = std::min(bytes, left);  // H5F_UNLIMITED is the largest number
       left -= used;
-      if (used == 0) continue;  // HDF5 does not open this file
+      if (used == 0) continue;  // earlier files hold all numbers, so HDF5 does not open this file
       const fs::path named = fs::path(prefix) / name;
       const auto place = found_file({named}, holder);
       if (!place) {

@@ -11,7 +11,7 @@
 namespace annulus::store {
 
 void refuse_packed(hid_t dataset, const std::string& where) {
-  const std::pair<const char*, double> attributes[] = {{"scale_factor", 1}, {"add_offset", 0}};  // the neutral values
+  const std::pair<const char*, double> attributes[] = {{"scale_factor", 1}, {"add_offset", 0}};  // these change nothing
   for (const auto& [attribute, same] : attributes) {
     const std::vector<double> values = numbers_of(dataset, attribute, where);
     if (std::count(values.begin(), values.end(), same) == std::ptrdiff_t(values.size())) continue;
@@ -72,7 +72,8 @@ hsize_t mapped_numbers(hid_t creation, const std::vector<hsize_t>& extents, cons
     if (H5Sget_select_type(one) != H5S_SEL_HYPERSLABS) continue;  // no part of the selection is inside
     parts.push_back(std::move(one));
   }
-  for (std::size_t step = 1; step < parts.size(); step *= 2) {  // unites pairs: one by one, 10,000 parts take seconds
+  // Unites pairs of parts, then pairs of the results, because uniting 10,000 parts one by one would take seconds.
+  for (std::size_t step = 1; step < parts.size(); step *= 2) {
     for (std::size_t i = 0; i + step < parts.size(); i += 2 * step) {
       check_hdf5(H5Smodify_select(parts[i], H5S_SELECT_OR, parts[i + step]), "{}", where);
     }
@@ -150,7 +151,7 @@ MissingValues missing_values_of(hid_t dataset, const std::string& where) {
   for (const char* attribute : {"_FillValue", "missing_value"}) {
     for (const double value : numbers_of(dataset, attribute, where)) found.push_back({attribute, value});
   }
-  // netCDF fills what was never written, and states its usual fill value only as HDF5's property, in no attribute.
+  // netCDF fills what was never written. Its usual fill value is in no attribute, but only in an HDF5 property.
   if (fill_value_of(creation_of(dataset, where), where) == netcdf_fill) found.push_back({by_netcdf, netcdf_fill});
   return found;
 }

@@ -14,15 +14,15 @@ namespace annulus::store {
 /// numbers are then not the values.
 void refuse_packed(hid_t dataset, const std::string& where);
 
-/// Throws Error(failure) if no number was ever written: HDF5 would return zeros, which look like computed numbers.
-/// `where` names the dataset. Compact, virtual and externally stored datasets are not checked.
+/// Throws Error(failure) if no number was ever written, because HDF5 would return fill values, often 0, which look like
+/// computed numbers. `where` names the dataset. Compact, virtual and externally stored datasets are not checked.
 void refuse_unwritten(hid_t dataset, const std::string& where);
 
 /// Describes the chunks of a dataset that were never written, or the numbers of a virtual dataset that have no source:
-/// "SUBJECT lacks 2 of its 8 chunks (never written): HDF5 reads them as 0". Empty if there are none, or before HDF5
-/// 1.10.6. Throws Error(failure) with this text if HDF5 does not read them as 0, unless `may_be_unread` is true,
-/// because they may then belong to rows that do not exist. `where` names the dataset. Call it when the file is looked
-/// at first: counting a million chunks takes time.
+/// "SUBJECT lacks 2 of its 8 chunks (never written): HDF5 reads them as 0". Empty if all was written, or before HDF5
+/// 1.10.6. Throws Error(failure) with this text if HDF5 reads such numbers as anything but 0. But if `may_be_unread` is
+/// true, these numbers may belong to rows that do not exist, and no error is thrown. `where` names the dataset. Call it
+/// only when the file is first looked at, because counting a million chunks takes time.
 std::string described_gaps(hid_t dataset, const std::string& where, const std::string& subject, bool may_be_unread);
 
 /// Returns the byte of the file `path` at which the dataset's numbers begin. Returns DatasetInfo::by_hdf5 if the
@@ -30,12 +30,12 @@ std::string described_gaps(hid_t dataset, const std::string& where, const std::s
 /// Throws Error(failure) if the numbers are packed, or if none was ever written.
 Index offset_of(hid_t dataset, const std::string& path, const std::string& where, NumberType type);
 
-/// The values of _FillValue and missing_value, and netCDF's usual fill value if it fills the dataset. Throws
-/// Error(failure) if one of these attributes is not a number.
+/// The values of the attributes _FillValue and missing_value, and netCDF's usual fill value if HDF5 fills the dataset
+/// with it. Throws Error(failure) if one of these attributes is not a number.
 MissingValues missing_values_of(hid_t dataset, const std::string& where);
 
-/// Throws Error(failure) if the dataset's extents or type have changed since `info` was read, because buffers have the
-/// size for the old extents and type.
+/// Throws Error(failure) if the dataset's extents or type have changed since `info` was read, because buffers were
+/// allocated for the old extents and type.
 void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info);
 
 // dataset_files.cpp
@@ -43,11 +43,11 @@ void check_as_inspected(hid_t dataset, const std::string& where, const DatasetIn
 /// True if the dataset is not in the file `path`, but in another file to which links in `path` lead.
 bool is_in_another_file(hid_t dataset, const std::string& path);
 
-/// Adds every file other than `path` that the dataset needs: files with links on the way to it, sources of a virtual
-/// dataset (and their sources), and external raw storage. Throws Error(failure) if a source does not exist or was never
-/// written, because HDF5 would read fill values instead. Sources that are missing are allowed, and not added, if they
-/// are blocks after the first of a pattern ("part_%b.h5"). Returns the text for a warning if a part of the dataset, or
-/// of its sources, was never written (described_gaps(), to which `may_be_unread` is passed); otherwise an empty text.
+/// Adds to `others` every file other than `path` that the dataset needs: files with links on the way to the dataset,
+/// sources of a virtual dataset (and their sources), and external raw storage. Throws Error(failure) if a source does
+/// not exist or was never written, because HDF5 would read fill values instead. But of the blocks of a pattern
+/// ("part_%b.h5"), only the first must exist. Returns the text for a warning if a part of the dataset, or of its
+/// sources, was never written (see described_gaps()); otherwise an empty text.
 std::string add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others,
                             bool may_be_unread);
 
@@ -61,7 +61,7 @@ void check_sources(hid_t file, const std::string& path, const std::string& name,
 /// stored with HDF5 filter 32015 (zstd), ...". Empty if no filter is missing.
 std::string missing_filters(hid_t dataset);
 
-/// The filters of a dataset that are not part of HDF5, such as "32015 (zstd)".
+/// Those filters of a dataset that are not part of HDF5, such as "32015 (zstd)".
 std::set<std::string> plugins_of(hid_t dataset);
 
 /// Throws Error(failure), "WHERE cannot be read; ...", if a missing filter makes the first number unreadable. (A chunk

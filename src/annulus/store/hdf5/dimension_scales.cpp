@@ -13,8 +13,8 @@ namespace {
 constexpr const char* bare_scale = "This is a netCDF dimension but not a netCDF variable.";
 
 /// An element of the attribute REFERENCE_LIST, as HDF5's specification of dimension scales defines it. We do not use
-/// H5DSattach_scale(): its library, libhdf5_hl, is not built everywhere, and it would write the whole list again for
-/// every dataset.
+/// H5DSattach_scale(), because its library (libhdf5_hl) is not built everywhere, and because the function would write
+/// the whole list again for every dataset.
 struct Attachment {
   hobj_ref_t dataset;
   int axis;
@@ -37,7 +37,7 @@ hobj_ref_t reference_to(hid_t parent, const std::string& name) {
   return reference;
 }
 
-/// Adds a text of fixed length: HDF5 and netCDF accept no other form for the attributes CLASS and NAME.
+/// Adds a text of fixed length, because HDF5 and netCDF accept no other form for the attributes CLASS and NAME.
 void add_fixed_text(hid_t object, const char* name, const std::string& text) {
   const TypeId type(check_hdf5(H5Tcopy(H5T_C_S1), "HDF5 text type"));
   check_hdf5(H5Tset_size(type, text.size() + 1), "HDF5 text type");
@@ -60,7 +60,7 @@ void make_scale(hid_t parent, const std::string& name, const Scale& scale) {
                 scale.attachments.data());
 }
 
-/// Attaches scales to a dataset; `scales` has one for each axis.
+/// Attaches scales to a dataset. `scales` has one reference to a scale for each axis.
 void attach(hid_t parent, const std::string& dataset, std::vector<hobj_ref_t> scales) {
   std::vector<VariableList> lists;  // HDF5 would allow several scales for an axis; we write one
   for (hobj_ref_t& scale : scales) lists.push_back({{1, &scale}});

@@ -55,8 +55,8 @@ TypeId type_among(hid_t int64, hid_t float64, hid_t float32, NumberType type) {
 }
 
 /// HDF5 must not close objects at the end of the process. It would try again to close a file that it could not close
-/// before (on a full disk), and HDF5 1.10 would then crash. Everything that matters is closed by then. This must be the
-/// first call of HDF5.
+/// before (on a full disk), and HDF5 1.10 would then crash. This program itself has closed everything that matters
+/// before. H5dont_atexit() must be the first call of HDF5.
 [[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
 
 /// HDF5 calls this with the errors on its stack, the innermost first. Keeps the first error. The result 1 means that
@@ -66,8 +66,8 @@ herr_t take_innermost(unsigned, const H5E_error2_t* error, void* text) {
   return 1;
 }
 
-/// Properties for opening a file with locks, or without on file systems that have none (some parallel ones). Before
-/// version 1.10.7, and in 1.12.0, HDF5 itself decides whether it locks.
+/// Properties for opening a file with locks, or without locks if the file system does not support them (some parallel
+/// ones). Before version 1.10.7, and in 1.12.0, HDF5 itself decides whether it locks.
 PropertyId alone_access() {
   PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
@@ -83,7 +83,7 @@ PropertyId alone_access() {
          "{}: another process has it open for writing (a notebook? close it there, or use a with block){}", path,
          reason);
   }
-  if (reason.find("already open for") != std::string::npos) {  // HDF5's newer formats mark an open file
+  if (reason.find("already open for") != std::string::npos) {  // in its newer formats, HDF5 marks a file that is open
     fail(ErrorKind::failure,
          "{}: another process has it open for writing, or ended without closing it (`h5clear -s` takes its mark off){}",
          path, reason);
@@ -93,7 +93,8 @@ PropertyId alone_access() {
 
 constexpr std::size_t most_links = 10000;  // a limit is needed, because in a damaged file the list may be endless
 
-/// "nothing", "/q, /k", or the first 12 and ", ..." if there are more. Leaves out empty dimension scales.
+/// Names the links: "nothing", "/q, /k", or the first 12 and ", ..." if there are more. Leaves out scales without
+/// coordinates.
 std::string first_of(const std::vector<std::string>& links, hid_t file) {
   constexpr std::size_t most = 12;
   std::vector<std::string> shown;
@@ -111,7 +112,7 @@ std::string first_of(const std::vector<std::string>& links, hid_t file) {
   return shown.empty() ? "nothing" : fmt::format("{}", fmt::join(shown, ", "));
 }
 
-/// True when every group on the way to `name` and the object itself exist.
+/// True if the object `name` exists, and every group on the way to the object.
 bool exists(hid_t file, const std::string& name) {
   const PropertyId access = link_access();
   for (std::size_t end = name.find('/', 1); end != std::string::npos; end = name.find('/', end + 1)) {
@@ -261,7 +262,7 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
   }
   DatasetId dataset(check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, file, name.c_str(), hid_t(access)),
                                "{}: cannot open dataset {}", path, name));
-  check_sources(file, path, name, dataset);  // before extents are read: they may depend on sources
+  check_sources(file, path, name, dataset);  // before extents are read, because they may depend on sources
   return dataset;
 }
 
@@ -273,7 +274,7 @@ DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t 
   const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
   check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
   check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
-  // HDF5 stores texts of variable length as references, which it must initialise before it writes a text.
+  // HDF5 stores a text of variable length as a reference. HDF5 must initialise the reference before it writes the text.
   if (H5Tis_variable_str(type) <= 0) check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
   check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
   const PropertyId links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "HDF5 link creation"));
@@ -299,7 +300,7 @@ GroupId make_group(hid_t parent, const std::string& name) {
 }
 
 std::vector<Index> extents_of(hid_t dataset, const std::string& where) {
-  constexpr hsize_t most = hsize_t(1) << 50;  // numbers; then their bytes can be counted in 64 bits, too
+  constexpr hsize_t most = hsize_t(1) << 50;  // numbers; their bytes can then be counted in 64 bits
   const SpaceId space(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, dataset), "HDF5 extents"));
   std::vector<hsize_t> extents(std::size_t(std::max(0, H5Sget_simple_extent_ndims(space))));
   if (!extents.empty()) H5Sget_simple_extent_dims(space, extents.data(), nullptr);

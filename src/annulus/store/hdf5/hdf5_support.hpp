@@ -1,4 +1,4 @@
-// HDF5 ids that close themselves, and errors that contain HDF5's reason.
+// Defines HDF5 ids that close themselves, and helper functions whose errors contain HDF5's reason.
 // Include this file only in .cpp files of store and report, and in the headers of this folder.
 #pragma once
 
@@ -119,8 +119,8 @@ void add_text_dataset(hid_t parent, const std::string& name, const std::string& 
 
 GroupId make_group(hid_t parent, const std::string& name);
 
-/// Extents of a dataset, which `where` names. Throws Error(failure) for more numbers than any machine can hold: a
-/// damaged file can claim numbers that it does not contain.
+/// Extents of a dataset, which `where` names. Throws Error(failure) for more numbers than any machine can hold, because
+/// a damaged file can claim numbers that it does not contain.
 std::vector<Index> extents_of(hid_t dataset, const std::string& where);
 SpaceId space_of(const std::vector<Index>& extents);
 

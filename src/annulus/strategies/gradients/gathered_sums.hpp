@@ -1,4 +1,4 @@
-// Every rank has gathered all keys. It returns the sums of their gradients to the keys' owners, one owner per step.
+// Returns sums of gradients to the owners of keys, one owner per step, when every rank has gathered all keys.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 
 namespace annulus::strategies {
 
-/// Step d works on the rows of rank - d. Their sums travel during step d + 1 or, with blocking messages, after it.
+/// Step d works on the rows of rank - d. Sums for these rows travel while the kernel works in step d + 1 or, with
+/// blocking messages, after the kernel's work in this step.
 class GatheredSumRound final : public SumRound {
  public:
   explicit GatheredSumRound(const KeyRound& keys) : keys_(keys) {}
@@ -71,7 +72,7 @@ class GatheredSums final : public GradientSink {
   GradientBlock own_;
   std::array<core::Buffer, 2> blocks_;  // [0]: sums of even steps, [1]: of odd steps
   core::Buffer incoming_;
-  comm::Exchange exchange_;  // after the buffers: when an error unwinds, messages end before buffers are freed
+  comm::Exchange exchange_;  // declared last, so that messages end before unwinding frees the buffers
 };
 
 /// Makes plans in which K and V of all ranks are gathered on every rank. Each step works on the rows of one owner.

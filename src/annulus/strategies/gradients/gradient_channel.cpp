@@ -12,7 +12,7 @@ using pattern::GradientHop;
 using pattern::KeyRows;
 using pattern::PackedRows;
 
-/// Returns the copies between a block that stores `rows`, and the rows `packed` as they travel.
+/// Returns the copies between a block that stores `rows` and a message with the rows `packed`.
 std::vector<kernels::RowCopy> copies_of(const Problem& problem, const KeyRows& rows, const PackedRows& packed) {
   return collect(problem, {nullptr, rows.count(), rows}, packed);
 }
@@ -26,8 +26,8 @@ struct OutgoingSums {
         back(copies_of(problem, rows, gradients.send_back)),
         forward_in_place(interval_of(forward)),
         back_in_place(interval_of(back)) {
-    // `back` may also have rows whose sums go forward. Then these sums are not sent in place: move_rows() leaves zeros
-    // for them in the block, so that no sum returns twice.
+    // `back` may also have rows whose sums go forward. Then the sums that go forward are not sent in place. Instead
+    // move_rows() moves them out of the block and leaves zeros, so that no sum returns twice.
     for (const kernels::RowCopy& copy : back) {
       const core::Interval leaving{copy.from, copy.from + copy.count};
       if (forward_in_place && !core::intersect(*forward_in_place, leaving).empty()) forward_in_place.reset();

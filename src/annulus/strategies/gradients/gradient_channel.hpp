@@ -10,14 +10,14 @@
 
 namespace annulus::strategies {
 
-/// The messages with one hop's sums that a rank sends, or that it receives. `near` goes to the next neighbour or comes
-/// from the previous one. `back` goes to the owner of the rows, or comes from a rank that read this rank's rows.
+/// The messages with one hop's sums that a rank sends, or those that it receives. `near` goes to the next neighbour or
+/// comes from the previous one. `back` goes to the owner of the rows, or comes from a rank that read this rank's rows.
 struct GradientMessages {
   comm::Message near;
   comm::Message back;
 };
 
-/// Bytes of a channel's buffers for sums. The sums for the rows of hop h are in block h mod 2.
+/// Bytes of a channel's buffers for sums on one rank. The sums for the rows of hop h are in block h mod 2.
 struct GradientBytes {
   std::array<Index, 2> blocks{};
   Index outgoing = 0;  ///< sums that must be collected before they are sent
@@ -44,8 +44,8 @@ class GradientChannel {
 
   /// Returns the block for the sums of the rows that hop h brought, filled with zeros.
   GradientBlock open(std::size_t h);
-  /// Call this when the sums for the rows of hop h are complete. Collects the sums that cannot be sent
-  /// straight from the block.
+  /// Call this when the sums for the rows of hop h are complete. Collects the sums that cannot be sent straight from
+  /// the block.
   void begin(std::size_t h);
   /// The messages that begin(h) made ready to send, and those to receive at the same time.
   const GradientMessages& outgoing() const { return messages_out_; }
@@ -70,7 +70,7 @@ class GradientChannel {
   const GradientBlock& own_;
   const GradientBytes bytes_;
   std::array<core::Buffer, 2> blocks_;
-  core::Buffer outgoing_;  // outgoing_ and incoming_ are allocated at first use, when K and V need less memory
+  core::Buffer outgoing_;  // outgoing_ and incoming_ are allocated at first use, in step 2 (GradientBytes::during())
   core::Buffer incoming_;
   pattern::GradientHop hop_;  // the hop in flight
   GradientMessages messages_out_;

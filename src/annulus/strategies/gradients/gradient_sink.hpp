@@ -27,16 +27,16 @@ class SumPlan {
   virtual ~SumPlan() = default;
 
   virtual const SumRound& round(std::size_t i) const = 0;
-  /// Makes the sink that takes the sums of one rank; collective.
+  /// Makes the GradientSink of one rank, which takes its sums. Collective.
   virtual std::unique_ptr<GradientSink> sink(const PassContext& context) const = 0;
-  /// Bytes of this rank's memory to which other ranks add their sums.
+  /// Bytes of this rank's MPI windows, to which other ranks add their sums.
   virtual Index window_bytes(int) const { return 0; }
   virtual Wanted wanted() const { return Wanted::all; }
   /// True if every rank makes sums only for its own rows.
   virtual bool is_own() const { return false; }
   /// Bytes of buffers that are needed only after the last round.
   virtual Index closing_bytes(int) const { return 0; }
-  /// Memory of this plan that is enough on every rank.
+  /// Returns how much memory is enough for this plan on every rank, if no message is larger than the given ones.
   virtual Room room(const LargestMessages&) const { return {}; }
 };
 
@@ -52,10 +52,10 @@ class GradientSink {
   /// Begins the round that the key source has begun. `own` are the sums for the rank's own rows.
   virtual void begin(std::size_t round, const GradientBlock& own) = 0;
 
-  /// Sends the sums that step s - 1 made, before the kernel works on step s.
+  /// Starts to send the sums that step s - 1 made, before the kernel works on step s.
   virtual void start(std::size_t) {}
-  /// Returns the memory to which the kernel adds the sums for the key block of step s in a channel. It has the same
-  /// rows in the same layout as the key block. Empty: the step has no sums in this channel.
+  /// Returns the memory to which the kernel adds the sums for the key block of step s in a channel: a block with the
+  /// rows and the layout of the key block. Empty: the step has no sums in this channel.
   virtual std::optional<GradientBlock> open(std::size_t s, std::size_t channel) = 0;
   /// Called when the kernel is done with the block of step s in a channel, or if there was no such block.
   virtual void leave(std::size_t, std::size_t) {}
@@ -63,12 +63,12 @@ class GradientSink {
   virtual void progress() {}
   /// Completes the messages that start(s) has started, and adds the sums that have arrived.
   virtual void complete(std::size_t) {}
-  /// Waits after the last step until this rank's messages in a channel are complete. The sums that travel from rank to
-  /// rank in one order have then come back to the own rows; sums in windows are complete only after finish().
+  /// Waits after the last step until this rank's messages in a channel are complete. If sums travel from rank to rank
+  /// in one order, the sums for the own rows have then come back. Sums in MPI windows are complete only after finish().
   virtual void settle(std::size_t) {}
   /// Frees the buffers.
   virtual void finish() {}
-  /// Collective: returns when no other rank needs this rank any more.
+  /// Collective: returns when no other rank needs this rank's memory any more.
   virtual void close() {}
 };
 

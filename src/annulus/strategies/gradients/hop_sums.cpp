@@ -78,8 +78,8 @@ void HopSums::start(BothWays all, std::size_t s) {
   core::timed_wait(waits(s), "post", [&] { exchange_.start(all.sends.near, all.receives.near, hop_tag(s, 1)); });
 }
 
-/// Collecting rows does not count as waiting. Starting the sends counts, because it takes time if device memory is
-/// staged.
+/// The time for collecting rows does not count as waiting. The time for starting the sends does, because starting takes
+/// time if device memory is staged, and no work hides this time.
 void HopSums::start(std::size_t s) {
   if (plan_.mode() == HopMode::overlapped) start(core::in_span("pack", [&] { return messages(s); }), s);
 }
@@ -94,7 +94,7 @@ void HopSums::complete(std::size_t s) {
   const comm::Scope doing("sums of step " + std::to_string(s));
   if (plan_.mode() == HopMode::blocking) {
     // Neighbours exchange with blocking calls: even ranks send first, odd ranks receive first. Sums that return may go
-    // to any rank; with blocking calls these ranks could deadlock, so these sums are sent without blocking.
+    // to any rank. With blocking calls such ranks could deadlock, so sums that return are sent without blocking.
     const BothWays all = core::in_span("pack", [&] { return messages(s); });
     core::timed_wait(waits(s), "exchange",
                      [&] { exchange_.run_blocking(all.sends.near, all.receives.near, hop_tag(s, 1)); });

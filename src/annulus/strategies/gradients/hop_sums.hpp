@@ -1,5 +1,5 @@
-// Moves sums in hops. Sums go forward with the rows, and the last reader sends them back to the owner; or each reader
-// sends its sums straight back.
+// Moves sums in hops. If rows go from neighbour to neighbour, the sums for the rows go with them, and the last reader
+// sends the sums back to the owner. If rows come straight from their owner, each reader sends its sums straight back.
 #pragma once
 
 #include "annulus/strategies/gradients/gradient_channel.hpp"
@@ -12,7 +12,7 @@ class HopSumRound final : public SumRound {
  public:
   explicit HopSumRound(const HopRound& keys) : keys_(keys) {}
 
-  std::size_t steps(int rank) const override;  // with hops, one more than keys have: the last step only returns sums
+  std::size_t steps(int rank) const override;  // with hops, 1 more than keys take, to return the last sums
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 
@@ -38,8 +38,9 @@ class HopSumPlan final : public SumPlan {
   std::deque<HopSumRound> rounds_;
 };
 
-/// An owner adds returning sums in the order of hops and, within a hop, of channels, in whatever order they arrive. For
-/// each channel a rank holds at most two blocks of sums, one buffer for sums to send and one buffer for received sums.
+/// An owner adds the sums that return in the order of hops and, within a hop, in the order of channels, whatever the
+/// order of arrival is. For each channel a rank holds at most two blocks of sums, one buffer for sums to send and one
+/// buffer for received sums.
 class HopSums final : public GradientSink {
  public:
   HopSums(const PassContext& context, const HopSumPlan& plan)
@@ -53,8 +54,8 @@ class HopSums final : public GradientSink {
   void finish() override { channels_.clear(); }
 
  private:
-  /// The messages that a rank sends in a step, or that it receives. Two ranks list the messages between them in the
-  /// same order.
+  /// The messages that a rank sends in a step, or those that it receives. Two ranks list the messages between them in
+  /// the same order.
   struct Messages {
     std::vector<comm::Message> near;  ///< between neighbours on the ring
     std::vector<comm::Message> back;  ///< between readers and owners
@@ -73,7 +74,7 @@ class HopSums final : public GradientSink {
   const HopSumRound* round_ = nullptr;
   GradientBlock own_;
   std::deque<GradientChannel> channels_;  // a deque, because messages and blocks point into the channels
-  comm::Exchange exchange_;  // after the channels: when an error unwinds, messages end before buffers are freed
+  comm::Exchange exchange_;               // declared last, so that messages end before unwinding frees the buffers
 };
 
 /// Makes plans in which K and V travel in hops, and the sums of their gradients return.

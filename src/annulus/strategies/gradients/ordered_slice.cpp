@@ -25,7 +25,7 @@ std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const 
   return copies;
 }
 
-/// Returns the rows of `packed` that are also in `rows`. The rank only forwards the sums for all other rows.
+/// Returns the rows of `packed` that are also in `rows`. For the other rows of `packed`, this rank only forwards sums.
 PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
   for (OwnerInterval& owned : packed) {
     const auto& all = rows.owned();

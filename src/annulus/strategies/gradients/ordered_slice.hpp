@@ -1,5 +1,5 @@
-// Makes sums of dK and dV in one fixed order. Each rank's rows are divided into slices (ordered_sums.hpp). The sums for
-// one slice of every rank travel from rank to rank.
+// Makes sums for key rows in one fixed order. Each rank's rows are divided into slices (ordered_sums.hpp). For each
+// slice, the sums for this slice's rows on every rank travel from rank to rank.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ class OrderedSlice {
   int part() const { return keys_.part(rank_, channel_); }
   /// Returns how the sums travel after step s. The reference stays valid until travel(s + 3) is called.
   const pattern::GradientHop& travel(std::size_t s) const;
-  /// Describes K and V of the slice in step s as a block without data; it has no rows if this rank reads none of the
-  /// slice.
+  /// Describes K and V of the slice in step s as a block without data. The block has no rows if this rank reads no row
+  /// of the slice.
   KeyBlock keys(std::size_t s) const { return s < keys_.steps(rank_) ? keys_.form(rank_, s, channel_) : KeyBlock{}; }
 
  private:
@@ -43,8 +43,8 @@ class OrderedSlice {
 /// Bytes of the buffers for a slice's sums.
 struct OrderedBytes {
   Index incoming = 0;  ///< sums for the step's rows, and behind them sums that return to the own rows
-  Index block = 0;     ///< sums for the step's rows in the form of the K/V block, if they travel in another form
-  Index outgoing = 0;  ///< sums that are sent
+  Index block = 0;     ///< sums for the step's rows in the form of the K/V block, if sums travel in another form
+  Index outgoing = 0;  ///< sums that this rank sends
 
   Index total() const { return incoming + block + outgoing; }
   /// An upper bound, if no K/V block has more than `block` bytes of sums and no message more than `message` bytes. In a
@@ -55,8 +55,9 @@ OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice);
 
 /// The sums of one slice. In step 0 the kernel adds to the own sums. In step s > 0 call settle(s - 1); the kernel then
 /// adds to the block that begin(s) returns. After the kernel call leave(s), send outgoing(s) and receive incoming(s),
-/// which step s + 1 needs. At the end call settle() for the last step. Between ranks sums are only copied, never added
-/// to each other, so their bits do not depend on the route. The problem and the slice are not copied.
+/// which step s + 1 needs. At the end call settle() for the last step. Each rank adds its terms to the sums that it
+/// gets, and sums of two ranks are never added to each other, so bits do not depend on the route. The problem and the
+/// slice are not copied.
 class SliceSums {
  public:
   SliceSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own);

@@ -8,7 +8,7 @@ namespace annulus::strategies {
 
 namespace {
 
-constexpr std::size_t ordered_kinds = 4;  // more than the kinds in use (hop_tag()): one for K and V, one for each slice
+constexpr std::size_t ordered_kinds = 4;  // number of kinds (hop_tag()); K and V use one, each slice one
 
 Plans with_sums(std::unique_ptr<KeyPlan> keys, std::size_t rounds, HopMode mode) {
   auto sums = std::make_unique<OrderedSumPlan>(*keys, rounds, mode);
@@ -89,7 +89,7 @@ std::optional<GradientBlock> OrderedSums::open(std::size_t s, std::size_t channe
 /// Sends the sums that this rank forwards or returns after step s, and starts to receive sums for the next step.
 void OrderedSums::leave(std::size_t s, std::size_t channel) {
   SliceSums& sums = sums_[channel];
-  if (s > 0) end_sends(channel, s - 1);  // the previous sends read the buffer that is filled now
+  if (s > 0) end_sends(channel, s - 1);  // because these sends read the buffer that sums.leave() fills
   sums.leave(s);
   core::HopMetrics& hop = context_.hop(s + 1);
   std::vector<comm::Message> sends, receives;

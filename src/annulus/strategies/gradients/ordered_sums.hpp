@@ -2,17 +2,17 @@
 // every number of ranks.
 //
 // The order is the mirror image of the forward pass's order (problem.hpp, rounds_of()). Key row y of a comb of N rows
-// adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1; for one query row it adds the heads that read the key's
-// K/V head, in ascending order. The same sums continue from pair to pair. A sum has two levels: the total, and the sum
-// of the current block of queries (kernels::GradientViews). Both levels travel, so that a rank's rows may end inside a
-// block. A row's sums start at the row's owner, which adds its queries from y on. Then the sums visit the ranks above
-// the owner, then the ranks below it, from rank 0 on. Finally the owner adds its queries before y. For dq, query row x
-// adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1.
+// adds the queries y, y + 1, ..., N - 1, then, if not causal, 0, ..., y - 1. For one query row it adds the query heads
+// that read the key's K/V head, in ascending order. The same sums continue from pair to pair. A sum has two levels: the
+// total, and the sum of the current block of queries (Problem::has_query_block_sums()). Both levels travel, so that a
+// rank's rows may end inside a block. A row's sums start at the row's owner, which adds its queries from y on. Then the
+// sums visit the ranks above the owner, then the ranks below it, from rank 0 on. Finally the owner adds its queries
+// before y. For dq, query row x adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1.
 // Worked example: 12 rows on 3 ranks: key row 5 on rank 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 //
 // A rank can start on a block of keys only when the rank below it is done with that block. So if messages overlap with
-// work, every rank's rows are divided into two slices: the sums for one slice travel while the kernel works on the
-// other. The slice with the higher rows comes first, because dq adds keys in descending order.
+// work, every rank's rows are divided into two slices. The sums for one slice travel while the kernel works on the
+// other slice. The slice with the higher rows comes first, because dq adds keys in descending order.
 //
 // With zigzag (causal only) the rows of a document go up through the ranks and back down. Each rank then has two parts,
 // and keys and sums go from part to part instead of from rank to rank. Part v gets the keys of parts v - 1, v - 2, ...,
@@ -32,7 +32,7 @@ namespace annulus::strategies {
 Index ordered_slices(HopMode mode, std::size_t ranks);
 
 /// One round. The sums have the same channels as the keys. When a rank has worked on one channel of a step, it sends
-/// the sums of this channel's slice, and starts to receive the sums for the channel's next step.
+/// the sums of this channel's slice, and starts to receive the sums that the channel needs in the next step.
 class OrderedSumRound final : public SumRound {
  public:
   explicit OrderedSumRound(const KeyRound& keys);
@@ -82,7 +82,7 @@ class OrderedSumPlan final : public SumPlan {
   HopMode mode_;
 };
 
-/// Ranks cannot deadlock: what a rank waits for before its step s + 1, another rank sends directly after its step s.
+/// Ranks cannot deadlock, because each rank sends directly after its step s what another rank needs for its step s + 1.
 class OrderedSums final : public GradientSink {
  public:
   OrderedSums(const PassContext& context, const OrderedSumPlan& plan) : context_(context), plan_(plan) {}
@@ -106,7 +106,7 @@ class OrderedSums final : public GradientSink {
   GradientBlock own_;
   std::deque<OrderedSlice> slices_;
   std::deque<SliceSums> sums_;
-  std::deque<comm::Exchange> exchanges_;  // last: if an error unwinds, messages end before the sums are freed
+  std::deque<comm::Exchange> exchanges_;  // declared last, so that messages end before unwinding frees the sums
 };
 
 /// Makes plans in which K and V travel in hops of one direction, and sums are added in one fixed order.

@@ -2,8 +2,8 @@
 
 namespace annulus::strategies {
 
-/// Sums of step s are sent after step s. The sums that other ranks add to this rank's window count as received in its
-/// last step.
+/// Sums of step s are sent after step s. The sums that other ranks add to this rank's window count as received in this
+/// rank's last step.
 Transfers WindowSumRound::transfers(int rank, std::size_t s) const {
   const pattern::Hops& hops = keys_.all();
   Transfers all;
@@ -97,7 +97,7 @@ void WindowSums::finish() {
   core::timed_wait(waits(), "collect", [&] { window_.collect(); });
   add_window(context_.problem, context_.rows(), window_, own_);
   const pattern::Hops& hops = keys_->all();
-  for (int h = 0; h < hops.count(context_.rank()); ++h) {  // what other ranks added to this window
+  for (int h = 0; h < hops.count(context_.rank()); ++h) {  // counts what other ranks added to this window
     const Index rows = hops.rows_sent(context_.rank(), h);
     core::HopMetrics& hop = context_.hop(std::size_t(h) + 1);
     hop.bytes_received += sum_bytes(context_.problem, rows);

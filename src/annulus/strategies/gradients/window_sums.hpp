@@ -1,4 +1,4 @@
-// A rank adds its sums for other ranks' rows directly into the memory of these rows' owners.
+// Each rank adds its sums for other ranks' rows directly to sums in the MPI windows of these rows' owners.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ class WindowSumPlan final : public SumPlan {
   }
   const WindowSumRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
-  /// Bytes of the sums that other ranks make for this rank's rows; 0 if no other rank reads any of them.
+  /// Bytes of the sums that other ranks make for this rank's rows; 0 if no other rank reads any of these rows.
   Index window_bytes(int rank) const override;
   /// Bytes of a buffer for one of the Problem::sum_parts() arrays of sums in the window. Each array is copied from the
   /// window into the buffer, then added to the own sums.
@@ -76,7 +76,7 @@ class WindowSums final : public GradientSink {
   std::deque<comm::WindowAdd> adds_;  // declared after blocks_: accesses end before an error's unwinding frees blocks_
 };
 
-/// Makes plans in which K and V are read from windows, and sums are added to other windows.
+/// Makes plans in which K and V are read from MPI windows, and sums are added to other MPI windows.
 MakePlans windows_and_sums();
 
 }  // namespace annulus::strategies

@@ -17,8 +17,8 @@ bool splits_groups(const core::Shape& shape, Index ranks) {
 
 namespace {
 
-/// One rank of a group. It exchanges messages with the ranks of its group (`inside`), and with the ranks that have the
-/// same number in other groups (`between`).
+/// This rank as a member of its group. It exchanges messages with the ranks of its group (`inside`), and with the ranks
+/// that have the same number in other groups (`between`).
 struct Member {
   Member(const Schedule& schedule, const comm::Communicator& comm)
       : group(schedule.group_of(comm.rank())),

@@ -1,7 +1,7 @@
 // Ranks of a group exchange rows for heads: each rank gets all rows of the group, for some of the heads. Ranks with
-// the same number in their groups then run a pass together, for these heads. After the pass, out and lse, or gradients,
-// are exchanged back. Besides its own rows a rank needs memory for O(n H / P) rows of one head. (Published as
-// DeepSpeed-Ulysses; with a ring across groups, as USP and LoongTrain.)
+// the same number in their groups then run a pass together, for these heads. After the pass, its results (out and lse,
+// or gradients) return to the rows' owners. Besides its own rows a rank needs memory for O(n H / P) rows of one head.
+// (Published as DeepSpeed-Ulysses; with a ring across groups, as USP and LoongTrain.)
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"

@@ -35,7 +35,7 @@ HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, 
     : number_(rank / size), rank_(rank % size), rows_(rows_of_groups(partition, size)), whole_(whole) {
   const core::Shape& s = whole.shape;
   std::vector<core::Interval> heads, sums;
-  Index sum_heads = 0;  // K/V heads; a head counts once for each rank that reads it
+  Index sum_heads = 0;  // number of K/V heads; counts a head once for each rank that reads it
   for (Index m = 0; m < size; ++m) {
     heads.push_back(core::even_part(s.heads, size, m));
     kv_heads_.push_back(pattern::heads_read(heads.back(), s.group()));

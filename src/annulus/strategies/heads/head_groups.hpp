@@ -10,11 +10,11 @@ namespace annulus::strategies {
 /// Returns the rows of every group of `size` ranks; `size` divides the number of ranks.
 pattern::Partition rows_of_groups(const pattern::Partition& partition, int size);
 
-/// A group as one of its ranks sees it. Rank p has number p mod `size` in group p / `size`. Query heads are divided
-/// evenly: the first ranks may get one head more; if there are more ranks than heads, the last ranks get none. A K/V
-/// head goes to every rank whose query heads read it. Below, `own` means all heads of this rank's rows, and `narrow`
-/// means only this rank's heads of the group's rows. Worked example: H = 5, Hkv = 1, 4 ranks in groups of 2: ranks 0
-/// and 2 have the query heads 0 1 2, ranks 1 and 3 the query heads 3 4; all have K/V head 0. Ranks 0 and 1 each
+/// A group from the point of view of one of its ranks. Rank p has number p mod `size` in group p / `size`. Query heads
+/// are divided evenly: the first ranks may get one head more; if there are more ranks than heads, the last ranks get
+/// none. A K/V head goes to every rank whose query heads read it. Below, `own` means all heads of this rank's rows, and
+/// `narrow` means only this rank's heads of the group's rows. Worked example: H = 5, Hkv = 1, 4 ranks in groups of 2:
+/// ranks 0 and 2 have the query heads 0 1 2, ranks 1 and 3 the query heads 3 4; all have K/V head 0. Ranks 0 and 1 each
 /// compute with the rows of ranks 0 and 1, ranks 2 and 3 with the rows of ranks 2 and 3.
 class HeadGroup {
  public:
@@ -43,18 +43,18 @@ class HeadGroup {
   /// over the group.
   void return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
 
-  // The same for the pass that makes Problem::sums. For gradients q, kv, dout, normalizers and delta travel, then dq
-  // and the sums for K/V rows; for statistics q, kv and normalizers, then the lists of top rows and the sums for K/V
-  // rows.
+  // The same costs for the pass that makes Problem::sums. For gradients q, kv, dout, normalizers and delta travel, and
+  // after the pass dq and the sums for K/V rows. For statistics q, kv and normalizers travel, and after the pass the
+  // lists of top rows and the sums for K/V rows.
   Index backward_bytes_sent() const;
   Index backward_bytes_received() const;
   std::vector<Index> backward_bytes_from() const;
   /// Peak bytes of such a pass, if the work on the group's rows, without its inputs, has a peak of `narrow_work` bytes.
   Index backward_memory(Index narrow_work) const;
 
-  /// Receives the inputs of the work on the group's rows: q, kv, dout, normalizers and delta.
+  /// Receives what the backward pass on the group's rows reads: q, kv, dout, normalizers and delta.
   Tensors take_backward_heads(const comm::Communicator& group, const Tensors& own) const;
-  /// The same for statistics, which read q, kv and normalizers.
+  /// Receives what the statistics pass reads: q, kv and normalizers.
   Tensors take_statistics_heads(const comm::Communicator& group, const Tensors& own) const;
   /// Makes own.top_rows and top_weights, if the problem asks for them.
   void return_lists(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
@@ -65,10 +65,11 @@ class HeadGroup {
   core::Buffer return_key_sums(const comm::Communicator& group, core::Buffer narrow) const;
 
  private:
-  /// A tensor in its two forms, `own` (parts, own rows, all heads) and `narrow` (parts, group's rows, own heads), and
-  /// the pieces that go to or come from each rank m of the group: m's heads of `own`, m's rows of `narrow`.
+  /// A tensor in its two forms, `own` (parts, own rows, all heads) and `narrow` (parts, group's rows, own heads). For
+  /// each rank m of the group, one piece of each form goes to m or comes from m: heads_of[m] has m's heads of `own`,
+  /// rows_of[m] has m's rows of `narrow`.
   struct TwoForms {
-    comm::RowBlock own, narrow;  ///< their data is null
+    comm::RowBlock own, narrow;  ///< without data (null)
     std::vector<comm::Piece> heads_of, rows_of;
   };
   struct GroupRows {
@@ -77,9 +78,9 @@ class HeadGroup {
   };
   TwoForms forms(Index parts, Index unit_bytes, Index all_heads, const std::vector<core::Interval>& heads,
                  const GroupRows& rows) const;
-  /// The tensors that the forward pass makes.
+  /// The tensors that return after the forward pass.
   std::vector<const TwoForms*> outputs() const;
-  /// The tensors that a pass with sums reads, and those that it makes.
+  /// The tensors that travel before the pass that makes sums, and those that return after it.
   std::vector<const TwoForms*> sum_inputs() const;
   std::vector<const TwoForms*> sum_outputs() const;
   Index statistics_memory(Index narrow_work) const;

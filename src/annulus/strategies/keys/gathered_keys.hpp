@@ -53,7 +53,7 @@ class GatheredKeys final : public SourceOf<GatheredRound> {
   std::vector<KeyBlock> blocks_;  // one for each rank
   std::vector<bool> arrived_;     // [rank]
   std::vector<int> owners_;       // of the arrived blocks, in the order of arrival; first this rank
-  comm::Gather gather_;           // after the buffer: if an error unwinds, messages end before the buffer is freed
+  comm::Gather gather_;           // declared last, so that messages end before unwinding frees the buffer
 };
 
 }  // namespace annulus::strategies

@@ -29,7 +29,7 @@ std::size_t GatheredRound::steps(int rank) const {
   return steps;
 }
 
-/// Entry d of the metrics counts the rows of rank - d, whichever step works on them.
+/// metrics.hops[d] counts the rows of rank - d, whichever step works on these rows.
 std::size_t GatheredRound::hop(int rank, std::size_t s) const {
   return order_ == GatherOrder::at_once ? 0 : std::size_t(core::wrap(rank - owner(rank, s, 0), ranks()));
 }

@@ -8,7 +8,7 @@
 
 namespace annulus::strategies {
 
-/// Selects in which order a rank works on the rows of other ranks, and whether it waits for all of them first.
+/// Selects in which order a rank works on the rows of other ranks, and whether it first waits for all these rows.
 ///   at_once       all rows in one block and one step, after blocking collectives
 ///   all_first     rows of rank - 1, rank - 2, ..., after the rows of all ranks have arrived
 ///   in_order      rows of rank - 1, rank - 2, ..., each block as soon as it has arrived
@@ -47,7 +47,7 @@ class GatheredPlan final : public KeyPlan {
 
   const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
-  /// Bytes on the rank with the most rows. This rank gathers the fewest rows, but in all it needs the most memory.
+  /// Bytes on the rank with the most rows. This rank gathers the fewest rows, but needs the most memory in all.
   Room room(const LargestMessages&) const override {
     return {rounds_[0].gathered_bytes(most_rows(rounds_[0].partition()))};
   }

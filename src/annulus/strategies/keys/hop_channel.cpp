@@ -22,7 +22,7 @@ const KeyBlock* HopChannel::block(std::size_t s) const {
 }
 
 /// A message that forwards exactly what the previous hop brought is sent from the receive buffer. The rows of any other
-/// message are collected first.
+/// message are first collected in the send buffer.
 void HopChannel::begin(std::size_t h) {
   hop_ = round_.hops_of(channel_).hop(part_, int(h));
   h_ = h;

@@ -1,4 +1,5 @@
-// A channel (KeyRound) of hops on one rank: its buffers for K and V that are received, and for those that are sent.
+// Moves K and V in one channel (KeyRound) of hops: receives the rows on which the kernel works next, and sends own or
+// received rows to another rank.
 #pragma once
 
 #include "annulus/comm/exchange.hpp"
@@ -6,8 +7,8 @@
 
 namespace annulus::strategies {
 
-/// Has the buffers and the current block of a channel. For hop h = 0, 1, ... call begin(h), send outgoing() and receive
-/// incoming(), then call take(h).
+/// Has a channel's buffers on one rank, and its current block, on which the kernel works. For hop h = 0, 1, ... call
+/// begin(h), send outgoing() and receive incoming(), then call take(h).
 class HopChannel {
  public:
   /// `kv`: the rank's own K and V.
@@ -21,7 +22,7 @@ class HopChannel {
   void begin(std::size_t h);
   comm::Message outgoing() const { return outgoing_; }
   comm::Message incoming() const;
-  /// Makes the rows that hop h brought the current block. Counts the bytes of both messages in `metrics`.
+  /// The rows that hop h brought become the current block. Counts the bytes of both messages in `metrics`.
   void take(std::size_t h, core::HopMetrics& metrics);
 
  private:

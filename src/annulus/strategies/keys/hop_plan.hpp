@@ -1,4 +1,4 @@
-// K and V travel in hops: step 0 works on the rank's own rows, step s > 0 on the rows that hop s - 1 brought.
+// Plans how K and V travel in hops. Step 0 works on the rank's own rows, step s > 0 on the rows that hop s - 1 brought.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace annulus::strategies {
 
-/// One direction of hops. A direction has a channel of its own or, if rows travel in slices, one for each slice.
+/// One direction of hops. A direction has one channel or, if rows travel in slices, one channel for each slice.
 struct Direction {
   pattern::From from = pattern::From::neighbours;
   int sign = 1;                                                   ///< 1: rows go upwards, from rank to rank + 1
@@ -36,9 +36,10 @@ struct BufferBytes {
 
 class HopRound final : public KeyRound {
  public:
-  /// The rows of every rank travel in each direction.
+  /// For rows of every rank that travel whole, in each direction.
   HopRound(const Problem& round, const pattern::Partition& partition, const std::vector<Direction>& directions);
-  /// The rows of every part travel in slices, higher rows first; each slice has a channel (gradients/ordered_sums.hpp).
+  /// For rows of every part that travel in slices, higher rows first; each slice has a channel
+  /// (gradients/ordered_sums.hpp).
   /// A rank with two parts has the channels of both, first those of the part with the later rows. Parts are not copied.
   HopRound(const Problem& round, const pattern::Partition& partition, const pattern::Partition& parts,
            const Direction& direction, Index slices);
@@ -88,8 +89,8 @@ class HopRound final : public KeyRound {
 };
 
 /// A plan of rounds in hops. If keys come in a fixed order, or in slices, there is only one direction. If the rows of a
-/// reproducible problem do not follow one another from rank to rank, they go from part to part (pattern/parts.hpp);
-/// this needs HopMode::overlapped.
+/// reproducible problem do not follow one another from rank to rank, the rows go from part to part (pattern/parts.hpp);
+/// such hops need HopMode::overlapped.
 class HopPlan final : public KeyPlan {
  public:
   HopPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, HopMode mode,

@@ -9,7 +9,7 @@
 
 namespace annulus::strategies {
 
-/// Rows of K and V, or sums of their gradients, that a rank sends to another rank or receives from it.
+/// Rows of K and V, or sums for such rows (enum Sums), that a rank sends to another rank or receives from it.
 struct Transfer {
   int rank = 0;    ///< the other rank; every_rank: all others, in a collective
   Index rows = 0;  ///< number of (row, key/value head) pairs in one batch entry
@@ -17,7 +17,7 @@ struct Transfer {
 };
 inline constexpr int every_rank = -1;
 
-/// What a rank sends and receives during a step; empty transfers are left out.
+/// What a rank sends and receives during a step; transfers without rows are left out.
 struct Transfers {
   std::vector<Transfer> sent, received;
 
@@ -30,7 +30,7 @@ struct Transfers {
   }
 };
 
-/// Bytes of K and V, or of the sums of their gradients, for `head_rows` (row, head) pairs of all batch entries.
+/// Bytes of K and V, or of the sums for them, for `head_rows` (row, key/value head) pairs in each batch entry.
 inline Index kv_bytes(const Problem& problem, Index head_rows) {
   return problem.kv_parts() * head_rows * problem.head_kv_bytes();
 }
@@ -49,10 +49,10 @@ struct LargestMessages {
 struct Room {
   Index buffers = 0;  ///< buffers during the steps
   Index at_ends = 0;  ///< buffers before the first round or after the last one
-  Index window = 0;   ///< memory that other ranks read or add to
+  Index window = 0;   ///< MPI windows, which other ranks read or add to
 };
 
-/// One round, for all ranks. A call for one step takes time in proportion to the rows of the step. A step has at most
+/// One round, for all ranks. A call for one step takes a time proportional to the rows of this step. A step has at most
 /// one block of keys in each channel. As in NCCL, channels are rings that run side by side: one for each direction
 /// (ring_bidirectional has two), or one for each slice (gradients/ordered_sums.hpp) of each part of a rank. Problem and
 /// partition are not copied.
@@ -75,9 +75,9 @@ class KeyRound {
   const pattern::Partition& query_rows() const { return problem_.queries ? query_rows_ : partition_; }
   const pattern::StoredRows& query_rows(int rank) const { return query_rows()[std::size_t(rank)]; }
 
-  /// parts(): the sets of rows between which keys and sums travel. Usually they are the ranks' rows. Each rank has two
-  /// parts if only this puts keys and sums in order (pattern/parts.hpp) and all rows are queries. part(): the part of a
-  /// rank to whose queries a channel brings keys.
+  /// parts(): the sets of rows between which keys and sums travel. Usually these sets are the ranks' rows. Each rank
+  /// has two parts if keys and sums must be in order, if only two parts give this order (pattern/parts.hpp), and if the
+  /// mask is causal and all rows are queries. part(): the part of a rank to whose queries a channel brings keys.
   virtual const pattern::Partition& parts() const { return partition_; }
   virtual int part(int rank, std::size_t) const { return rank; }
   const pattern::StoredRows& queries(int rank, std::size_t channel) const {
@@ -88,19 +88,19 @@ class KeyRound {
 
   /// Number of steps of a rank, step 0 included.
   virtual std::size_t steps(int) const { return 1; }
-  /// Number of channels of a rank. A step has at most one block in each.
+  /// Number of channels of a rank. A step has at most one block of keys in each channel.
   virtual std::size_t channels() const { return 1; }
-  /// True if step 0 computes with a channel's block. If all channels have all own rows, only the first one computes.
+  /// True if step 0 computes with a channel's block. If all channels have all own rows, step 0 uses only the first.
   virtual bool computes_own(std::size_t channel) const { return channel == 0; }
-  /// hops(): number of entries of the metrics that the round needs. hop(): the entry that counts step s.
+  /// hops(): number of elements that the round needs in metrics.hops. hop(): index of the element that counts step s.
   virtual std::size_t hops(int rank) const { return steps(rank); }
   virtual std::size_t hop(int, std::size_t s) const { return s; }
   /// Names step s: "own rows", "hop 2 of 3".
   virtual std::string scope(int, std::size_t) const { return "own rows"; }
   /// The rank that owns the rows of step s's block in a channel; every_rank: the block has rows of all ranks.
   virtual int owner(int rank, std::size_t, std::size_t) const { return rank; }
-  /// Describes the block of step s in a channel, without data; it has no rows if there is no block. The blocks of step
-  /// 0 (own rows) stay available to the end of the round.
+  /// Returns the block of step s in a channel as a description without data; without rows if there is no block. The
+  /// blocks of step 0 (own rows) stay available to the end of the round.
   virtual KeyBlock form(int rank, std::size_t, std::size_t) const { return own_block({}, rows(rank)); }
 
   /// Returns what travels while the rank works on step s.
@@ -127,13 +127,13 @@ class KeyPlan {
   virtual ~KeyPlan() = default;
 
   virtual const KeyRound& round(std::size_t i) const = 0;
-  /// Makes the source that brings the keys of one rank; collective.
+  /// Makes the KeySource of one rank, which brings its keys. Collective.
   virtual std::unique_ptr<KeySource> source(const PassContext& context) const = 0;
-  /// Bytes of this rank's memory that other ranks read.
+  /// Bytes of this rank's MPI windows, which other ranks read.
   virtual Index window_bytes(int) const { return 0; }
   /// Bytes of buffers that are needed only before the first round.
   virtual Index opening_bytes(int) const { return 0; }
-  /// Memory of this plan that is enough on every rank.
+  /// Returns how much memory is enough for this plan on every rank, if no message is larger than the given ones.
   virtual Room room(const LargestMessages&) const { return {}; }
   /// Returns into how many blocks a rank's query rows are divided. The rank works on one block after another, so that
   /// running softmaxes take little memory. There is more than one block only if all keys are available all the time.

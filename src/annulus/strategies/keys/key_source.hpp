@@ -1,5 +1,5 @@
-// Brings a rank the rows of K and V that its steps work on: first its own rows, then rows of other ranks. These come in
-// messages, from MPI windows, or from a store.
+// Brings a rank the rows of K and V that its steps work on: first its own rows, then rows of other ranks. Rows of other
+// ranks come in messages, from MPI windows, or from a store.
 #pragma once
 
 #include "annulus/core/row_store.hpp"
@@ -8,8 +8,8 @@
 namespace annulus::strategies {
 
 /// Selects when messages travel.
-///   overlapped  they start before the kernel works on the current blocks, and are completed after it
-///   blocking    they travel between two kernel calls, so computing hides none of their time; in exchanges between
+///   overlapped  messages start before the kernel works on the current blocks, and are completed after this work
+///   blocking    messages travel between two kernel calls, so computing hides none of their time; in exchanges between
 ///               neighbours the ranks 0, 2, 4, ... usually send first
 enum class HopMode { overlapped, blocking };
 
@@ -35,9 +35,9 @@ class Location {
   core::RowSource* rows_ = nullptr;
 };
 
-/// What a key source and a gradient sink need to know of a pass on one rank. Only the location is copied.
-/// In metrics.hops, entry 0 usually counts the work on own rows. Entry d counts the transfer of the rows whose owner is
-/// d ranks away in the ring (hop d - 1 brings them), and the work on these rows.
+/// What a KeySource and a GradientSink need to know of a pass on one rank. Only the location is copied. Usually
+/// metrics.hops[0] counts the work on own rows, and metrics.hops[d] counts the transfer of the rows whose owner is d
+/// ranks away in the ring (hop d - 1 brings these rows) and the work on them.
 struct PassContext {
   const Problem& problem;
   const pattern::Partition& partition;
@@ -59,19 +59,19 @@ class KeySource {
   virtual ~KeySource() = default;
 
   virtual void begin(std::size_t round) = 0;
-  // The metrics entry and the name of step s. If blocks are used in the order of arrival, call these functions only
-  // after complete(s - 1), which finds out which block step s has.
+  // The index of step s in metrics.hops, and its name. If blocks are used in the order of arrival, call these functions
+  // only after complete(s - 1), which finds out which block step s has.
   virtual std::size_t hop(std::size_t s) const = 0;
   virtual std::string scope(std::size_t s) const = 0;
 
-  /// Returns the block of step s in a channel, or nullptr if there is none. The block is valid from complete(s - 1) to
-  /// complete(s); the block of step 0 is valid to the end of the round.
+  /// Returns the block of step s in a channel, or nullptr if this step has no block there. The block is valid from
+  /// complete(s - 1) to complete(s); the block of step 0 is valid to the end of the round.
   virtual const KeyBlock* block(std::size_t s, std::size_t channel) const = 0;
 
   /// The queries that the kernel computes with this block.
   virtual QueryBlock queries(std::size_t s, std::size_t channel) const = 0;
 
-  /// Starts to receive the blocks of step s + 1, and perhaps of later ones, before the kernel works on step s.
+  /// Starts to receive the blocks of step s + 1, and perhaps of later steps, before the kernel works on step s.
   virtual void start(std::size_t) {}
   /// Keeps messages moving; takes little time.
   virtual void progress() {}

@@ -46,7 +46,8 @@ void ReadKeys::begin_round(const ReadRound& round) {
   for (std::size_t i = 0; i < slots; ++i) buffers_[i] = core::Buffer("prefetch buffers", bytes[i]);
 }
 
-/// The next buffer is free: the kernel is done with the block that was read into this buffer `slots` reads earlier.
+/// Starts the next read. Its buffer is free, because the kernel is done with the block that was read into this buffer
+/// `slots` reads earlier.
 void ReadKeys::start_next() {
   const std::size_t i = started_++, slot = i % slots;
   core::HopMetrics& metrics = context_.hop(hop(i + 1));
@@ -62,7 +63,7 @@ void ReadKeys::start(std::size_t s) {
 
 void ReadKeys::complete(std::size_t s) {
   if (s >= reads()) return;
-  start(s + 1);  // the kernel is done with step s, so its buffer is free
+  start(s + 1);  // the kernel is done with step s, so the buffer of its block is free
   core::timed_wait(context_.hop(hop(s + 1)), [&] { end_read(s % slots); });
   current_ = blocks_[s % slots];
 }

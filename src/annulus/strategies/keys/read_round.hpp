@@ -12,8 +12,8 @@
 
 namespace annulus::strategies {
 
-/// A rank reads from rank - 1, rank - 2, ...; there is no step for an owner from which it reads nothing. Entry d of the
-/// metrics counts what comes from rank - d.
+/// A rank reads from rank - 1, rank - 2, ...; there is no step for an owner from which the rank reads nothing.
+/// metrics.hops[d] counts what comes from rank - d.
 class ReadRound : public KeyRound {
  public:
   ReadRound(const Problem& round, const pattern::Partition& partition)
@@ -47,7 +47,7 @@ class ReadRound : public KeyRound {
     }
     return bytes;
   }
-  /// An upper bound of the sum of these bytes, if no read brings more than `largest` rows.
+  /// An upper bound of the sum of the bytes that bytes_in_turn() returns, if no read brings more than `largest` rows.
   template <std::size_t count, class BytesOf>
   Index most_in_turn(Index largest, BytesOf&& bytes_of) const {
     return std::min<Index>(count, ranks() - 1) * bytes_of(largest);
@@ -64,7 +64,8 @@ class ReadRound : public KeyRound {
         seen_(std::move(seen)),
         hops_(seen_, query_rows(), partition, pattern::From::owners, -1, int(partition.size()) - 1) {}
 
-  /// The number of rows that hop h reads (usually rows of one head); the bytes of such rows; whether hop h reads any.
+  /// rows_read(): number of rows that hop h reads, usually rows of one head. bytes_read(): bytes of so many such rows.
+  /// reads_any(): whether hop h reads any rows.
   virtual Index rows_read(int rank, int h) const { return hops_.rows_received(rank, h); }
   virtual Index bytes_read(Index rows) const { return kv_bytes(problem(), rows); }
   virtual bool reads_any(int rank, int h) const { return hops_.rows_received(rank, h) > 0; }
@@ -98,8 +99,8 @@ class ReadKeys : public SourceOf<ReadRound> {
   explicit ReadKeys(const PassContext& context) : SourceOf(context), own_(own_block(context.tensors, context.rows())) {}
 
   void begin_round(const ReadRound& round);
-  /// Start and end a read. Read i of a round brings the block of step i + 1; its slot, i mod slots, says which buffer
-  /// it fills.
+  /// Start and end a read. Read i of a round brings the block of step i + 1, and fills the buffer with number `slot`,
+  /// i mod slots.
   virtual void start_read(std::size_t slot, const pattern::Hop& from, const KeyBlock& into,
                           core::HopMetrics& metrics) = 0;
   virtual void end_read(std::size_t slot) = 0;

@@ -17,7 +17,7 @@ class StreamKeys final : public ReadKeys {
   void end_read(std::size_t slot) override { reads_[slot].wait(); }
 
   const StreamPlan& plan_;
-  std::array<StoredRead, slots> reads_;  // freed before the buffers, so that reads end before their buffers are freed
+  std::array<StoredRead, slots> reads_;  // freed before the buffers of ReadKeys, so that reads end first
 };
 
 }  // namespace annulus::strategies

@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// The sink of a pass that makes no sums for keys. Its blocks have no data.
+/// For a pass that makes no sums for keys: returns blocks of sums without data, so that the kernel makes none.
 class NoSums final : public GradientSink {
  public:
   NoSums(const PassContext& context, const KeyPlan& keys) : rank_(context.rank()), keys_(keys) {}

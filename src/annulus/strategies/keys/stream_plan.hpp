@@ -20,7 +20,7 @@ class StreamPlan final : public KeyPlan {
   std::deque<ReadRound> rounds_;  // a deque, because rounds cannot be moved
 };
 
-/// Makes plans in which a block reads its own rows first, then the needed rows of each other block.
+/// Makes plans in which a block works on its own rows first, then on the needed rows of other blocks, one by one.
 MakePlans read_from_store();
 /// The same for a backward pass that makes only dq and therefore no sums for keys.
 MakePlans read_from_store_for_queries();

@@ -6,7 +6,7 @@
 
 namespace annulus::strategies {
 
-/// Exposes the rank's own rows and reads the rows of other ranks.
+/// Exposes the rank's own rows in an MPI window and reads rows from the windows of other ranks.
 class WindowKeys final : public ReadKeys {
  public:
   WindowKeys(const PassContext& context, const WindowPlan& plan);
@@ -22,7 +22,7 @@ class WindowKeys final : public ReadKeys {
 
   const WindowPlan& plan_;
   comm::Window window_;
-  std::deque<comm::WindowRead> reads_;  // freed first: when an error unwinds, reads end before their buffers are freed
+  std::deque<comm::WindowRead> reads_;  // freed first, so that reads end before unwinding frees their buffers
 };
 
 }  // namespace annulus::strategies

@@ -8,8 +8,8 @@
 
 namespace annulus::strategies {
 
-/// Before step 0 every rank exposes its own rows. The ranks that need some of these rows read them. All rows that other
-/// ranks read from an owner count as sent in the owner's step 0.
+/// Before step 0 every rank exposes its own rows. Ranks that need some of these rows read them later. All rows that
+/// other ranks read from an owner count as sent in the owner's step 0.
 class WindowRound final : public ReadRound {
  public:
   using ReadRound::ReadRound;

@@ -15,8 +15,8 @@ PackedRows window_rows(const Problem& problem, const pattern::StoredRows& rows) 
 }
 
 // fill_window() copies, and add_window() adds, one part after another (Problem::kv_parts(), sum_parts()), each through
-// a buffer. In a forward pass this buffer usually does not raise the peak of memory: it is freed before the running
-// softmaxes and results, which need more memory, are made. See opening_may_be_peak() in schedule.cpp.
+// a buffer. In a forward pass this buffer usually does not raise the peak of memory, because it is freed before the
+// running softmaxes and results, which need more memory, are made. See opening_may_be_peak() in schedule.cpp.
 void fill_window(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& own, comm::Window& window) {
   if (window.bytes() == 0) return;
   const PackedRows all = window_rows(problem, rows);

@@ -1,4 +1,5 @@
-// The rows that a rank of `onesided` exposes to other ranks: K and V, and sums of their gradients in the same form.
+// Describes the rows that a rank of `onesided` exposes to other ranks in an MPI window: K and V or, in another window,
+// sums of their gradients in the same form.
 #pragma once
 
 #include "annulus/comm/window.hpp"
@@ -7,14 +8,15 @@
 
 namespace annulus::strategies {
 
-/// Returns all rows of a rank as its window stores them: interval after interval, head after head. Rows of a head that
-/// follow one another are contiguous. So an interval is read in kv_parts() * Hkv long pieces, not row by row.
+/// Returns all rows of a rank in the order in which the rank's window stores them: interval after interval, head after
+/// head. Rows of a head that follow one another are contiguous. So an interval is read in kv_parts() * Hkv long pieces,
+/// not row by row.
 pattern::PackedRows window_rows(const Problem& problem, const pattern::StoredRows& rows);
 
 /// Copies the rank's K and V into the window.
 void fill_window(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& own, comm::Window& window);
 
-/// Adds the sums in the window, which other ranks have made for this rank's rows, to this rank's own sums.
+/// Adds the sums that other ranks have added to this rank's window to the rank's own sums.
 void add_window(const Problem& problem, const pattern::StoredRows& rows, const comm::Window& window,
                 const GradientBlock& own);
 

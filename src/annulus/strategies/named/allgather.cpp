@@ -8,7 +8,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// Each rank gets all keys, so any rank may own any rows. But ordered sums go from rank to rank in the order of rows.
+/// Each rank gets all keys, so out does not depend on which rank owns which rows. But in a reproducible problem the
+/// sums of dk and dv go from rank to rank, which needs rows in order.
 pattern::Partition partition(const Problem& problem, int ranks) {
   return problem.has_ordered_sums() ? ordered_partition(problem, ranks) : distributed_partition(problem, ranks);
 }

@@ -1,6 +1,6 @@
-// hybrid: ulysses inside groups of ranks with fast links between them (a node), and the ring across the groups. The
-// all-to-all stays inside a node; only K and V that other nodes read, and sums of their gradients, cross the network.
-// There may be more ranks than heads.
+// hybrid: ulysses inside groups of ranks that have fast links between them (a node), and the ring across the groups.
+// The all-to-all stays inside a node; only K and V that other nodes read, and sums of their gradients, cross the
+// network. There may be more ranks than heads.
 #include "annulus/strategies/heads/heads_in_ring.hpp"
 #include "annulus/strategies/named/named.hpp"
 

@@ -1,4 +1,4 @@
-// The functions that make the registry's entries, each in its own file, and small functions that these files share.
+// Declares the functions that describe the strategies, each in its own file, and small functions that they share.
 #pragma once
 
 #include "annulus/strategies/strategy.hpp"

@@ -1,7 +1,8 @@
-// onesided: in a pass every rank exposes its K and V, and reads the rows that it needs directly from the other ranks'
-// memory. While the kernel works on one owner's rows, the rows of the next two owners are being read. In the backward
-// pass a rank adds its sums to sums in the owners' memory. No rank sends messages, so no rank waits until another has
-// computed. Ranks wait for each other only when windows are filled and freed, and when owners read the finished sums.
+// onesided: in a pass every rank exposes its K and V in an MPI window, and reads the rows that it needs directly from
+// the windows of other ranks. While the kernel works on one owner's rows, the rows of the next two owners are being
+// read. In the backward pass a rank adds its sums to sums in the windows of the rows' owners. No rank sends messages,
+// so no rank waits until another has computed. Ranks wait for each other only when windows are filled and freed, and
+// when owners read the finished sums.
 #include "annulus/comm/window.hpp"
 #include "annulus/strategies/gradients/window_sums.hpp"
 #include "annulus/strategies/named/named.hpp"

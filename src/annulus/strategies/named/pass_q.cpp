@@ -1,6 +1,6 @@
 // pass_q: keys stay where they are. Every rank gets all queries, computes their attention to its own keys, and returns
-// running softmaxes to the queries' owners, which merge them. It suits few queries and many keys, because traffic
-// depends only on the queries. (For inference: Yang et al. 2024, arXiv 2411.01783.)
+// running softmaxes to the queries' owners, which merge those of all ranks. It suits few queries and many keys, because
+// traffic depends only on the queries. (For inference: Yang et al. 2024, arXiv 2411.01783.)
 #include "annulus/strategies/named/named.hpp"
 #include "annulus/strategies/own_passes.hpp"
 

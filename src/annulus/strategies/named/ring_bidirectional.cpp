@@ -1,5 +1,6 @@
 // ring_bidirectional: K and V travel both ways round the ring at once, so that they reach all ranks in P / 2 hops
-// instead of P - 1. P / 2 hops (rounded down) go upwards, the others downwards: 2 and 1 for P = 4, 2 and 2 for P = 5.
+// instead of P - 1. P / 2 hops (rounded down) go upwards, to higher ranks, and the others downwards: 2 and 1 for P = 4,
+// 2 and 2 for P = 5.
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/named/named.hpp"
 

@@ -1,4 +1,5 @@
-// ring_blocking: the hops of `ring`, with blocking sends between kernel calls. It shows how much time overlap saves.
+// ring_blocking: the hops of `ring`, with blocking sends between kernel calls. Compared with it, `ring` shows how much
+// time overlap saves.
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/named/named.hpp"

@@ -1,14 +1,14 @@
-// stream: keys are read from the input file. So memory holds only one block of rows and the rows that this block reads,
-// however many rows there are. A block reads from other blocks the rows that a rank of `rotation` would receive from
-// other ranks. No messages travel. Inside a phase (block_passes.hpp) no rank waits for another. When a run is stopped,
-// it keeps its finished blocks.
+// stream: keys are read from the input file. So memory holds only one block of rows and some of the rows that this
+// block reads, however many rows there are. A block reads from other blocks the rows that a rank of `rotation` would
+// receive from other ranks. No messages travel. Inside a phase (block_passes.hpp) no rank waits for another. When a run
+// is stopped, it keeps its finished blocks.
 #include "annulus/strategies/keys/stream_plan.hpp"
 #include "annulus/strategies/named/named.hpp"
 
 namespace annulus::strategies {
 namespace {
 
-/// Returns blocks of Problem::block_size rows, cut where the grid allows; if there is no block size, `ranks` blocks.
+/// Returns blocks of Problem::block_size rows (if it is 0: `ranks` blocks), with cuts only where the grid allows.
 pattern::Partition partition(const Problem& problem, int ranks) {
   const Index n = problem.shape.sequence;
   const pattern::CutGrid grid = problem.grid();

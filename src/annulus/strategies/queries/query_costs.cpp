@@ -11,7 +11,7 @@ namespace {
 
 Index list_row_bytes(const Problem& problem) { return top_rows_bytes(problem) + top_weights_bytes(problem); }
 
-/// Bytes of a row of m, l or delta, which has one number in the problem's precision for every head.
+/// Bytes of a row of m, l or delta. Such a row has one number in the problem's precision for every head.
 Index head_number_bytes(const Problem& problem) {
   return problem.shape.heads * Index(core::bytes_of(problem.precision));
 }

@@ -1,4 +1,4 @@
-// The costs of sending all queries to every rank, and of returning the ranks' partial results to the queries' owners.
+// Predicts the costs of sending all queries to every rank, and of returning the partial results to the queries' owners.
 #pragma once
 
 #include "annulus/strategies/computation.hpp"
@@ -25,7 +25,7 @@ class QueryCosts {
   Index bytes_received(Index own) const { return batch() * (all() - own) * query_bytes_ + bytes_returned(own); }
   /// Bytes of the partial results that return to this rank; bytes_received() includes them.
   Index bytes_returned(Index own) const { return batch() * (ranks_ - 1) * own * returned_bytes_; }
-  /// Bytes that come from a rank with `theirs` queries.
+  /// Bytes that a rank with `own` queries receives from a rank with `theirs` queries.
   Index bytes_from(Index own, Index theirs) const { return batch() * (theirs * query_bytes_ + own * returned_bytes_); }
   /// Number of messages that a rank with queries receives.
   Index messages() const { return tensors_ * (ranks_ - 1); }

@@ -12,8 +12,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// Exchanges queries for one rank. A tensor of its own queries is (B, own rows, row bytes). A tensor of all queries is
-/// (B, Sq, row bytes), in the order of the sequence. The partial results of P ranks for the own queries are
+/// Exchanges queries on one rank. A tensor of the rank's own queries is (B, own rows, row bytes). A tensor of all
+/// queries is (B, Sq, row bytes), in the order of the sequence. The partial results of P ranks for the own queries are
 /// (B, P * own rows, row bytes), rank after rank.
 ///
 /// Worked example: queries 0 ... 5 on 2 ranks, zigzag: rank 0 has the rows 0 1 5. After bring() each rank has 0 1 2 3 4
@@ -62,7 +62,7 @@ class QueryExchange {
     return_to_owners(all, own, row_bytes);
     return own;
   }
-  /// The same for running softmaxes: m, l, perhaps the sum of scores, and the accumulator.
+  /// The same for running softmaxes: m, l, the sum of scores (only if the entropy is wanted) and the accumulator.
   kernels::State return_to_owners(const kernels::State& all) const {
     kernels::State own(all.shape, rows_returned(), all.precision, all.exponent_bias, all.score_sum.bytes() > 0);
     const Index number = all.shape.heads * Index(core::bytes_of(all.precision));
@@ -80,7 +80,7 @@ class QueryExchange {
     first.rows_received += all_ - own_;
   }
 
-  /// Number of own queries, and of ranks.
+  /// own(): number of this rank's queries. ranks(): number of ranks.
   Index own() const { return own_; }
   Index ranks() const { return Index(locations_.size()); }
 
@@ -96,7 +96,7 @@ class QueryExchange {
   std::vector<std::vector<core::Interval>> locations_;  // [rank]: where its queries are among all queries
 };
 
-/// Does `work`, which exchanges messages, and counts its time as waiting.
+/// Does `work`, which exchanges messages, and counts the time of `work` as waiting.
 template <class Work>
 void exchange(core::HopMetrics& metrics, const char* where, Work&& work) {
   const comm::Scope doing(where);

@@ -21,8 +21,8 @@ StoredRowsOf stored(StoredTensor tensor, const Problem& problem, const Location&
           head_numbers_of(problem, tensor) * number_bytes_of(problem, tensor)};
 }
 
-/// Reads `bytes` bytes of a block's rows into a new buffer. start(read, host) must start the reads, into memory at
-/// `host`.
+/// Reads `bytes` bytes of a block's rows into a new buffer. The caller's start(read, host) must start the reads, which
+/// fill memory at `host`.
 template <class Start>
 core::Buffer read_into(const std::string& name, Index bytes, const Location& location, core::HopMetrics& metrics,
                        const Start& start) {
@@ -113,7 +113,7 @@ UnitMetrics BlockPasses::run(int phase, Index unit, core::RowSource& source, cor
 UnitMetrics BlockPasses::run_queries(const Location& location, core::RowSink& sink, const Progress& progress,
                                      Tensors tensors) const {
   const pattern::StoredRows& rows = this->rows(location.rank());
-  kernels::release_kept_memory();  // the previous unit may have run another pass, with larger panels
+  kernels::release_kept_memory();  // panels that the previous unit's pass left may be larger than this pass needs
   core::HopMetrics own;
   const auto write = [&](StoredTensor tensor, const core::Buffer& buffer) {
     write_rows(sink, stored(tensor, problem_, location), rows, buffer);

@@ -1,15 +1,15 @@
 // Computes a problem whose tensors are in a store, one block of rows after another. A unit is one phase for one block
-// of one batch entry. It depends only on units of earlier phases, so its results are the same whichever process
+// of one batch entry. A unit depends only on units of earlier phases, so its results are the same whichever process
 // computes it.
 //
 //   phase 0  makes, for a block's queries, out, lse and, if asked for, entropy. With gradients it also makes dq and the
 //            normalizers, which go into the store for phase 1. It reads q, k and v of the block, with gradients also
-//            dout and dlse. Each pass (forward, and backward for dq) also reads the K and V rows of other blocks that
-//            the queries see
+//            dout and dlse. Each pass (forward, and backward for dq) also reads, from other blocks, the rows of K
+//            and V that the queries see
 //   phase 1  only with gradients: makes dk and dv for a block's keys. It reads k and v of the block, and q, out, dout,
 //            normalizers and, if there is one, dlse of the query rows that see these keys
 //
-// Units of a phase are numbered with the block varying fastest, then the batch entry.
+// Units of a phase are numbered in this order: all blocks of batch entry 0, all blocks of entry 1, and so on.
 #pragma once
 
 #include <memory>
@@ -32,8 +32,9 @@ struct UnitCost {
   Index memory_bytes = 0;  ///< peak of tensors and buffers, as the memory ledger counts them
   Index bytes_read = 0;
   Index bytes_written = 0;
-  core::Count kept = 0;  ///< kept triples of the block's queries, for phase 1, too (its keys may have more or fewer)
-  int products = 0;      ///< number of products for each triple: see flops_of()
+  /// Kept triples of the block's queries; in phase 1, too, although the block's keys may have more or fewer
+  core::Count kept = 0;
+  int products = 0;  ///< number of products for each triple: see flops_of()
 };
 
 /// The measurements of a unit; `backward` is set only if the unit made gradients.
@@ -42,7 +43,7 @@ struct UnitMetrics {
   std::vector<std::int64_t> sink_sums = {};  ///< of the unit's queries (Tensors::sink_sums)
 };
 
-/// All rows of the problem must be queries.
+/// Runs the units of a problem in which all rows are queries, and predicts their costs.
 class BlockPasses {
  public:
   /// `dlse`: whether the store has gradients of the LSE. `sink`: scores of the extra keys (Tensors::sink).

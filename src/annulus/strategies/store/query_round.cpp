@@ -8,9 +8,9 @@
 namespace annulus::strategies {
 namespace {
 
-constexpr Index dense = 4;  // if at least one row in this many is needed, all rows are read, in one piece
+constexpr Index dense = 4;  // if at least one in this many rows is needed, all are read, in one piece
 
-/// Exchanges queries and keys in the pattern. The result says which queries a block with these keys reads.
+/// Exchanges queries and keys in the pattern, so that the result says which queries see a block's keys.
 pattern::Layout mirrored(pattern::Layout layout) {
   layout.pattern = pattern::mirrored(std::move(layout.pattern));
   return layout;
@@ -38,7 +38,8 @@ std::vector<core::Interval> merged(const std::vector<pattern::StridedRange>& ran
   return rows;
 }
 
-/// Returns the rows that any head needs; all rows from first to last if at least one row in `dense` is needed.
+/// Returns the rows that any head needs; all rows from the first of them to the last if at least one in `dense` of
+/// these rows is needed.
 std::vector<pattern::StridedRange> ranges_of(const pattern::OwnerInterval& owned) {
   std::vector<pattern::StridedRange> all;
   for (const auto& ranges : owned.heads) all.insert(all.end(), ranges.begin(), ranges.end());
@@ -72,8 +73,8 @@ Index query_row_bytes(const Problem& problem, bool dlse) {
 QueryRound::QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse)
     : ReadRound(round, partition, mirrored(round.layout())), dlse_(dlse) {}
 
-/// True if hop h brings rows. With a causal mask, queries in blocks before this block see none of its keys; we check
-/// this here, because the mirrored pattern has no causal mask.
+/// True if hop h brings rows. With a causal mask, queries in blocks before this block see none of its keys. This
+/// function leaves out such blocks, because the mirrored pattern of segments has no mask that would leave them out.
 bool QueryRound::reads_any(int block, int h) const {
   return !(problem().pattern.causal && all().receive_from(block, h) < block) && all().rows_received(block, h) > 0;
 }

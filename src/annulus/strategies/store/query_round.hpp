@@ -14,18 +14,19 @@ namespace annulus::strategies {
 /// gradients of the LSE (`dlse`), dlse.
 Index query_row_bytes(const Problem& problem, bool dlse);
 
-/// One round, for all blocks. In every step the keys are the block's own.
+/// One round, for all blocks. Every step of a block works on the block's own keys.
 class QueryRound final : public ReadRound {
  public:
   QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse);
 
   KeyBlock form(int block, std::size_t, std::size_t) const override { return own_block({}, rows(block)); }
-  /// Bytes of the buffers that reads fill, and of delta for one block of queries that was read. If the largest block of
-  /// queries has more rows than the own block, this includes the bytes by which the kernels' panels grow.
+  /// Bytes of the buffers that reads fill, and of delta for one block of queries that was read. If a read brings more
+  /// rows than the own block has, these bytes include the growth of the kernels' panels.
   std::vector<Index> buffer_bytes(int block) const override;
 
-  /// The rows that a hop brings, ascending. A row that any head needs is read with all heads. If at least a quarter of
-  /// the rows from first to last (in one interval of the owner) are needed, all of them are read.
+  /// Returns the rows that a hop brings, ascending. A row that any head needs is read with all heads. If in one
+  /// interval of the owner at least a quarter of the rows from the first needed one to the last are needed, all of
+  /// these are read.
   static pattern::StoredRows rows_of(const pattern::PackedRows& picked);
   bool has_dlse() const { return dlse_; }
 

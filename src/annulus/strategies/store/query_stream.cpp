@@ -9,9 +9,9 @@ namespace {
 
 using core::StoredTensor;
 
-using Member = core::Buffer Tensors::*;  // named, because nvcc puts the type itself into parentheses, and g++ warns
+using Member = core::Buffer Tensors::*;  // a name, because g++ warns of the parentheses that nvcc adds to the type
 
-/// A tensor of a block of queries: which tensor, bytes of a head, and the member of Tensors that holds it.
+/// A tensor of a block of queries, the bytes of one head of a row, and the member of Tensors that holds the tensor.
 struct Part {
   StoredTensor tensor;
   Index head_bytes;

@@ -1,7 +1,7 @@
 // Makes dK and dV of a block's keys. The backward loop runs over the queries that see these keys; it reads the queries
 // from a store, two blocks ahead of the kernel. A block makes no sums for other blocks' keys, so each result is written
 // once. The price is that scores are computed twice: gradients take 7 products for a kept triple (3 for dq, 4 here),
-// and one pass for dq, dK and dV would take 5.
+// whereas one pass for dq, dK and dV together would take 5.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
@@ -22,8 +22,8 @@ class QueryPlan final : public KeyPlan {
   std::deque<QueryRound> rounds_;  // a deque, because rounds cannot be moved
 };
 
-/// The key source of these passes. All steps have the block's own keys: step 0 with the block's own queries, the other
-/// steps with queries of other blocks.
+/// The KeySource of a pass that makes dK and dV of a block. All steps work on the block's own keys: step 0 with the
+/// block's own queries, the other steps with queries of other blocks.
 class StoredQueries final : public ReadKeys {
  public:
   StoredQueries(const PassContext& context, const QueryPlan& plan) : ReadKeys(context), plan_(plan) {}
@@ -43,7 +43,7 @@ class StoredQueries final : public ReadKeys {
   };
   const QueryPlan& plan_;
   std::array<Block, slots> queries_;
-  std::array<StoredRead, slots> reads_;  // freed before the buffers, so that reads end before their buffers are freed
+  std::array<StoredRead, slots> reads_;  // freed before the buffers of ReadKeys, so that reads end first
 };
 
 /// Makes plans of passes that make only the sums for a block's keys. `dlse`: the store has gradients of the LSE.

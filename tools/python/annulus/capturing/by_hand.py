@@ -2,7 +2,7 @@
 
 Gemma 2, for example: softmax(a tanh(q k^T scale / a) + mask) v. For each tensor between q k^T and the output, a
 Follower notes in Scores what the tensor is. A function that this file does not know makes the note uncertain. capture()
-refuses an attention with such a note, because it must not guess.
+refuses an attention with such a note, because capture() must not guess.
 """
 import numbers
 from typing import NamedTuple, Optional

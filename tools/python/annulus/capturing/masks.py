@@ -4,7 +4,8 @@ import torch
 
 def placed(queries, keys, mask, is_causal):
     """(meaning, query_offset) of a mask for these numbers of rows of q and k. If both numbers are equal, the offset is
-    None. Otherwise it is the row of k at which q begins, or "none" if every query sees every key.
+    None. Otherwise it is the row of k at which q begins, or "none" if every query sees every key,
+    or None if the meaning is "other".
 
     Where the numbers differ, the mask of a window does not say where q begins, so its meaning is "other"."""
     if queries == keys:

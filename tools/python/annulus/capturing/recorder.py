@@ -73,7 +73,7 @@ class Recorder:
         self._file, self._path, self._dout = file, path, dout
         self._wanted = None if layer is None else list(layer) if isinstance(layer, (list, tuple)) else [layer]
         self._alone = self._wanted is not None and not isinstance(layer, (list, tuple))
-        if self._alone and not isinstance(layer, str) and layer < -1:  # group / has only the latest call
+        if self._alone and not isinstance(layer, str) and layer < -1:  # group / keeps only the latest call
             raise AnnulusError(f"layer is {layer}, expected a number from 0 on, -1 for the last, or a list: [{layer}]")
         self._stack = []        # qualified names of the modules that are being called
         self._passes = 0
@@ -111,7 +111,7 @@ class Recorder:
 
     def on_call(self, query, key, value, options, output):
         if not self._stack or self._passes > 1:
-            return  # a call of another model, or in a later pass
+            return  # a call by another model, or in a later pass
         number, module = len(self._seen), self._stack[-1]
         self._seen.append(module)
         # Which call is number -1 is known only after the pass. Until then _replace() keeps the latest call.
@@ -174,7 +174,7 @@ class Recorder:
     def _await_gradient(self, where, group, output, names):
         if not output.requires_grad:
             raise AnnulusError(f"{where}: its output needs no gradient; dout=True expects a pass with gradients")
-        call = self._missing_dout[group] = [where]  # a new list: if a later call replaces it, arrived() sees that
+        call = self._missing_dout[group] = [where]  # its own list: arrived() sees if a later call has replaced it
 
         def arrived(gradient):
             if self._missing_dout.get(group) is call:
@@ -197,7 +197,7 @@ class Recorder:
                                       for axis, n in enumerate(tensor.shape)), bits)
 
     def finish(self):
-        """Runs at the end of the block: drops calls that are not wanted after all; raises if something is missing."""
+        """Runs at the end of the block: drops unwanted calls; raises if a wanted call or gradient is missing."""
         if not self._seen:
             raise AnnulusError(f"{self._path}: the model called no scaled_dot_product_attention in the block; expected a "
                                "forward pass, of a model that is not compiled or scripted and whose attention is not "
@@ -264,7 +264,8 @@ class Recorder:
 
 
 def _in_yaml(path):
-    """The path as YAML text, quoted if a character may mean something in YAML. (JSON is YAML.) A file may be called none."""
+    """The path as YAML text. Special characters are quoted as JSON, which is YAML. "./" keeps a file called `none` from
+    meaning no file."""
     text = str(path) if re.search("[./]", str(path)) else f"./{path}"
     return text if re.fullmatch(r"[\w./-]+", text) else json.dumps(text, ensure_ascii=False)
 

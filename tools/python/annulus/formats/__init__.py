@@ -41,6 +41,6 @@ def refuse_other(path, module):
 def reading(path):
     """Context manager -> {name: Tensor}, for a file of any format."""
     module = of(path)
-    if not os.path.exists(path) and not module.__name__.endswith("hdf5"):  # hdf5.opened() says more
+    if not os.path.exists(path) and not module.__name__.endswith("hdf5"):  # whose message says more
         raise AnnulusError(f"{path}: there is no such file")
     return module.reading(path)

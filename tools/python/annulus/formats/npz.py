@@ -1,5 +1,5 @@
-"""Archives of numpy arrays. They are written uncompressed, piece after piece. A compressed member is unpacked to a
-temporary file, and read from there."""
+"""Archives of numpy arrays. New archives are written uncompressed, piece after piece. A compressed member is unpacked
+to a temporary file, and read from there."""
 import contextlib
 import struct
 import tempfile
@@ -11,7 +11,7 @@ from annulus import elements
 from annulus.errors import AnnulusError, one_line
 from annulus.formats import npy
 
-LOCAL_HEADER = 30  # bytes before name and extra field, whose lengths are at byte 26
+LOCAL_HEADER = 30  # bytes before a member's name and extra field; byte 26 begins their lengths
 
 
 def note(path, specs):
@@ -28,7 +28,7 @@ def _mapped(path, member):
 
 
 def _map_array(file, path):
-    """The array that begins at the position of `file`, mapped from the file at `path`, or from an open file."""
+    """The array that begins at the position of `file`, mapped from `path`, which is a path or an open file."""
     version = np.lib.format.read_magic(file)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read_header(file)
@@ -40,7 +40,7 @@ def _map_array(file, path):
 
 
 def _unpacked(archive, member, stack):
-    """The array of a compressed member, unpacked to a temporary file that has no name: whatever happens, none is left."""
+    """The array of a compressed member, unpacked to a temporary file that has no name, so that none is left."""
     aside = stack.enter_context(tempfile.TemporaryFile())
     with archive.open(member) as packed:
         while block := packed.read(1 << 24):

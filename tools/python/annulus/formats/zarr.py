@@ -1,4 +1,4 @@
-"""Zarr groups in folders. bfloat16 is written as float32, because Zarr has no bfloat16."""
+"""Reads and writes Zarr groups in folders. bfloat16 is written as float32, because Zarr has no bfloat16."""
 import base64
 import contextlib
 import functools
@@ -33,8 +33,9 @@ def _attributes(array):
 
 
 def _chunks_and_lacks(path, array):
-    """How many chunks (or shards) an array has, and how many of them have no file. array.nchunks_initialized takes the
-    square of the time, minutes for 100,000 chunks, and does not fit array.nchunks if there are shards."""
+    """How many chunks (or shards) an array has, and how many of them have no file. Files are counted, because
+    array.nchunks_initialized takes minutes for 100,000 chunks (the time grows with the square of their number), and
+    does not fit array.nchunks if there are shards."""
     total = math.prod(-(-extent // chunk) for extent, chunk in zip(array.shape, array.shards or array.chunks))
     files = (name for *_, names in os.walk(os.path.join(path, array.path)) for name in names)
     return total, total - sum(name != "zarr.json" and not name.startswith(".") for name in files)

@@ -4,7 +4,7 @@
     scaling(cases, "weak")    strategies(cases)
     timeline(result)  traffic(result)  lse(result)    result: annulus.open_result("result.h5")
     entropy(result)   received(result)                result of a run with output.statistics
-    slide(result, coords)                             these statistics on a slide: coords (N, 2) of its tiles
+    slide(result, coords)                             one of these on a slide: coords (N, 2) of its tiles
     loss(result)                                      result of a training
     pattern(Pattern(...), rows)
 """

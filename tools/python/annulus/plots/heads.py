@@ -7,7 +7,7 @@ from annulus.errors import AnnulusError
 from annulus.plots import style
 from annulus.results.statistics import ROWS, checked, statistic
 
-COLUMNS_MOST = 1200  # more could not be seen
+COLUMNS_MOST = 1200  # more columns could not be seen
 
 
 @arguments.checked(result=arguments.dataset, batch=arguments.whole())

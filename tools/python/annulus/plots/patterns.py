@@ -24,7 +24,7 @@ def pattern(chosen: Pattern, rows, head=0, heads=1, query=None):
     """A map: which keys (across) a query row (down) sees, and how often. Below it: the keys of one query, which is
     marked by a line in the map.
 
-    By default this is the query that sees most keys, among the last quarter of the rows (at most 256). If there are
+    By default the query is the one that sees most keys among the last quarter of the rows (at most 256). If there are
     more than 600 rows, a dot of the map is a block of queries and keys, and shows the largest count among them.
     """
     if not 1 <= rows <= ROWS_MOST:

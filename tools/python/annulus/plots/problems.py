@@ -1,11 +1,11 @@
-"""Finds the problems of a table of cases: strategies and numbers of ranks are compared on the same problem."""
+"""Finds the problems of a table of cases, because pictures compare strategies and ranks on the same problem."""
 import pandas as pd
 
 from annulus import arguments
 from annulus.errors import AnnulusError
 from annulus.results.cases import COLUMNS
 
-# Keys that say how a problem is computed. Cases that differ only in these keys have the same problem.
+# Keys, or beginnings of keys, that say how a problem is computed. Cases that differ only in them have the same problem.
 HOW = ("distribution.", "ranks", "threads", "compute.reproducible")
 _cases = arguments.instance("pandas", "DataFrame", "a table, which annulus.cases() makes")
 

@@ -65,10 +65,10 @@ def _by_hop(result, name):
 
 
 def traffic_of(result, backward=False):
-    """(matrix, source) or (None, why not): the (P, P) bytes that a rank (row) received from another (column).
+    """(matrix, source) or (None, why not). matrix[p, s]: bytes that rank p received from rank s; source: a text.
 
-    A result has them as /run/bytes_from. An older result has the bytes of each hop. For `ring` and `rotation` the hop's
-    number says who sent them: rank p receives from p - 1 in every hop of the ring, and from p - d in hop d of a
+    A result has them as /run/bytes_from. An older result has only the bytes of each hop. For `ring` and `rotation` the
+    hop's number says who sent them: rank p receives from p - 1 in every hop of the ring, and from p - d in hop d of a
     rotation.
     """
     prefix = "backward_" if backward else ""

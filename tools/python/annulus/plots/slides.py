@@ -25,7 +25,7 @@ def slide(result, coords, what="received", batch=0, head=None, query=None, tile=
                or a Grid
     what       "received" or "entropy"
     batch      batch entry, counted from 0
-    head       one query head; without it the mean over all
+    head       one query head; without it the mean over all heads
     query      a row: draws, instead of `what`, the rows that it looks at most (statistic top), on a grey slide
     tile       distance of neighbouring tiles; without it the most common distance
     first_row  row of the first tile; without it 0, or 1 if there is one row more than tiles, as with a class token

@@ -105,7 +105,7 @@ def seconds_unit(largest):
 
 
 def most_of(values):
-    """Where a scale of shades ends: one value in a hundred is above it; if there are fewer values, one of them is."""
+    """Where a scale of shades ends: one value in a hundred is above it, or one value if there are fewer."""
     finite = values[np.isfinite(values)]
     most = np.quantile(finite, 0.99, method="lower") if finite.size else 0.0
     return float(most if most > 0 else finite.max(initial=0.0) or 1.0)

@@ -29,13 +29,14 @@ DESCRIPTIONS = {
 }
 
 
-MOST_RANKS = 1_000_000  # length of a column; a damaged file may claim any length
+MOST_RANKS = 1_000_000  # of a dataset of /run; a damaged file may claim any number
 
 
 class LazyArray(BackendArray):
     """A dataset of a file, read when it is used. bfloat16 becomes float32, which can represent all its values.
 
-    Reading raises AnnulusError if the file has changed since it was opened: its numbers may belong to other settings.
+    Reading raises AnnulusError if the file has changed since it was opened, because its numbers may now belong to other
+    settings.
     """
 
     def __init__(self, path, name, shape, element, identity):
@@ -152,4 +153,4 @@ class AnnulusBackend(BackendEntrypoint):
                               attrs=attributes(file))
 
     def guess_can_open(self, filename_or_obj):
-        return False  # many programs write .h5: users must name the engine
+        return False  # many programs write .h5, so users must name the engine

@@ -11,7 +11,7 @@ from annulus import arguments, hdf5
 from annulus.errors import AnnulusError
 from annulus.results.dataset import RESULT, SWEEP, check, kind_of, open_result, open_sweep, settings
 
-# Columns that every table has (NaN or "" where unknown); further columns of a sweep keep their own names.
+# {column of every table: its unit}; unknown entries are NaN or "". Further columns of a sweep keep their own names.
 COLUMNS = {
     "strategy": "word", "ranks": "ranks", "threads": "threads per rank", "sequence": "rows",
     "attention_seconds_min": "s", "attention_seconds_median": "s", "attention_seconds_max": "s",
@@ -25,7 +25,7 @@ _PROBLEM = ("attention.", "compute.backend", "compute.backward", "compute.precis
             "input.documents", "input.lengths", "input.query_offset", "input.sink", "layer.heads", "layer.kv_heads",
             "layer.rope")
 _SHAPE = "input.generate."
-_SIZES = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "queries", "dtype")  # keys of this section
+_SIZES = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "queries", "dtype")  # keys below _SHAPE
 
 
 @arguments.checked(paths=arguments.paths)
@@ -89,7 +89,7 @@ def _of_file(path):
 
 
 def _of_problem(keys):
-    """Those of the keys that say which problem was solved. Whole numbers are numbers, as in columns of a sweep."""
+    """Those of the keys that say which problem was solved. Whole numbers become int, as in columns of a sweep."""
     return {key: int(value) if isinstance(value, str) and value.isdecimal() else value for key, value in keys.items()
             if key.startswith(_PROBLEM) or (key.startswith(_SHAPE) and key.removeprefix(_SHAPE) in _SIZES)}
 
@@ -146,7 +146,7 @@ def _at(tree, key):
 
 
 def _of_result(path):
-    """One row of a result, and the keys of its problem. Columns mean what they mean in a sweep
+    """The row of the table for a result, and the keys of its problem. Columns mean what they mean in a sweep
     (src/annulus/app/bench/columns.cpp): times and counts are sums of the forward and the backward pass, a peak is the
     largest of all passes."""
     result = open_result(path)
@@ -174,7 +174,7 @@ def _of_result(path):
 
 
 def _rate(result, run_settings):
-    """GFLOP per CPU second in the kernel, both passes together; NaN if the result does not say."""
+    """GFLOP per CPU second in the kernel, both passes together; NaN if the result lacks the measurements."""
     values = result.sizes.get("value_dim", result.sizes.get("dim", np.nan))
     # If v has another head size than k, a result without gradients has no axis dim: out has value_dim instead.
     keys = result.sizes.get("dim", _at(run_settings, "input.generate.head_dim") or np.nan)
@@ -188,7 +188,7 @@ def _rate(result, run_settings):
 
 
 def _sizes(result, run_settings):
-    """The sizes of a result's tensors, as the keys with which `input.generate` asks for them: those that it shows."""
+    """{key of input.generate: size}, for the sizes that a result's tensors show."""
     if "out" not in result:
         return {}
     axes = {"batch": "batch", "heads": "head", "kv_heads": "kv_head", "head_dim": "dim"}

@@ -14,7 +14,7 @@ from annulus.results import backend, statistics
 RESULT = "result"
 SWEEP = "sweep"
 INPUT = "input"
-# The contents by which each kind of file is recognized, as messages say it.
+# The contents by which each kind of file is recognized, as messages name them.
 _EXPECTED = {
     RESULT: "a result of `annulus run` or `annulus train`: datasets out and lse (y of a layer, loss of a training) and a "
             "group run",
@@ -37,7 +37,7 @@ def kind_of(file):
 
 
 def check(path, file, *wanted):
-    """Raises AnnulusError unless the file is of one of the wanted kinds; the message says what it is."""
+    """Raises AnnulusError unless the file is of one of the wanted kinds; the message says what the file is."""
     found = kind_of(file)
     if found not in wanted:
         expected = ", or ".join(_EXPECTED[kind] for kind in wanted)
@@ -82,7 +82,7 @@ def open_result(path):
 
 @contextlib.contextmanager
 def about(path):
-    """For a block that reads a result: adds the file's name to its AnnulusError, if it is missing."""
+    """A context for a block that reads a result; adds the file's name to an AnnulusError that lacks it."""
     try:
         yield
     except AnnulusError as mistake:
@@ -120,7 +120,7 @@ def open_sweep(path):
 
 
 def rows_of(result):
-    """Number of rows of the sequence. A training has no tensor with these rows, but the number of rows of each rank."""
+    """Number of rows of the sequence. A training's result has only each rank's number of rows."""
     rows = result.sizes.get("sequence") or (int(result["rows"].sum()) if "rows" in result else 0)
     if rows < 1:
         raise AnnulusError(f"{_source(result)}: does not say how many rows it has; expected a result of annulus")

@@ -24,11 +24,11 @@ ASKED_AS = {"entropy": "entropy", "received": "received", "top_rows": "top", "to
 class Listed(NamedTuple):
     """Rows that one query looks at most, by descending weight; equal weights by ascending row."""
     rows: np.ndarray     # (n,) int64
-    weights: np.ndarray  # (n,) float64; of several heads the mean: a head that does not list a row adds 0
+    weights: np.ndarray  # (n,) float64; of several heads the mean, to which a head without this row adds 0
 
 
 def statistic(result, name):
-    """The DataArray of a statistic. If the result lacks it, raises AnnulusError that says how to get it."""
+    """The DataArray of a statistic. If the result lacks it, raises AnnulusError that says how to get the statistic."""
     if name not in ASKED_AS:
         raise AnnulusError(f"statistic {name!r}: expected one of {', '.join(ASKED_AS)}")
     if name not in result:

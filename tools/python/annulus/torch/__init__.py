@@ -3,7 +3,7 @@
     from annulus.torch import dilated_attention, scaled_dot_product_attention
     annulus.torch.register(segments=[512, "all"], dilations=[1, 8])    # for models of Hugging Face's transformers
 
-Everything is built on one operator, annulus::attention (annulus/torch/operator.py). It works with torch.compile,
+Everything is built on one operator, annulus::attention (annulus/torch/operator.py), which works with torch.compile,
 torch.export, torch.func, checkpointing, torch.autocast, FakeTensor and meta tensors.
 """
 import torch
@@ -18,7 +18,7 @@ from annulus.torch.models import register
 from annulus.torch.operator import attend, checked_on_all_ranks, encoded, progress_of_call
 
 WITHOUT_GRADIENTS = ("statistics", "top_keys")
-AS_IN_PYTORCH = ("axes", "causal", "return_lse")  # the names that scaled_dot_product_attention() does not have
+AS_IN_PYTORCH = ("axes", "causal", "return_lse")  # names that scaled_dot_product_attention() does not take
 MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths")  # not together with attn_mask
 
 
@@ -107,8 +107,9 @@ def _taken_mask(mask, query, rows, batch, words, is_causal):
 
 
 def _batched(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, words):
-    """The arguments of scaled_dot_product_attention for dilated_attention: [q, k, v] with one batch axis, and the axes
-    before the heads that it stands for. Adds to `words` what the mask and the numbers of rows mean."""
+    """The arguments of scaled_dot_product_attention for dilated_attention: [q, k, v] with one batch axis, and the
+    extents of the axes before the heads that the batch axis replaces. Adds to `words` what the mask and the numbers of
+    rows mean."""
     for name in set(AS_IN_PYTORCH) & words.keys():
         raise AnnulusError(f"{name} is no argument here, expected those of torch.nn.functional's function (is_causal), "
                            "and segments, dilations, semantics, documents ... of annulus.attention()")
@@ -121,8 +122,9 @@ def _batched(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, wor
                            "(..., heads, rows, numbers) each")
     if key.shape[-3] != query.shape[-3] and not enable_gqa:
         raise AnnulusError(f"key has {key.shape[-3]} heads, query {query.shape[-3]}: expected enable_gqa=True, or as many")
-    # With comm these are the rows of one rank, which do not show whether all of q has as many rows as all of k. So an
-    # offset is set, unless other arguments forbid it. If q has as many rows as k, offset 0 or "none" changes nothing.
+    # With comm query and key have the rows of one rank, which do not show whether all of q has as many rows as all of
+    # k. So an offset is set, unless other arguments forbid it. If q has as many rows as k, offset 0 or "none" changes
+    # nothing.
     has_comm = words.get("comm") is not None
     forbid = ("lengths",) if is_causal else ("segments", "dilations", "documents", "bias", "lengths")
     if (has_comm and all(words.get(name) is None for name in forbid)) or key.shape[-2] != query.shape[-2]:
@@ -153,8 +155,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     """Replaces torch.nn.functional.scaled_dot_product_attention, without dropout.
 
     attn_mask : bool. A mask (S, S) or (..., S, S) is causal, a window of keys around each query, or padding: rows that
-        see nothing and that no row sees. A mask (..., 1, S) or (..., Sq, S) hides keys from all queries of an entry;
-        with comm the mask is (..., 1, S), of the rows of all ranks.
+        see nothing and that no row sees. A mask (..., 1, S), or (..., Sq, S) with equal rows, hides keys from all
+        queries of an entry; with comm the mask is (..., 1, S), of the rows of all ranks.
         The mask's numbers are read when attention is computed. Other masks, and masks of floats, are refused. The
         argument `lengths` is another way to say which rows of a batch exist.
 

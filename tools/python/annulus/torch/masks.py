@@ -29,7 +29,8 @@ def _entry(mask, number, where):
 
 
 def _common(limits, name):
-    """The limit that all entries share; an entry that has fewer rows sees all of them. None: no entry has a limit."""
+    """The limit that all entries share, from the (limit, rows) of each. An entry whose own limit is rows - 1 may be too
+    short to show the common limit. None: no entry shows one."""
     narrow = {limit for limit, rows in limits if limit < rows - 1}
     wide = max((rows - 1 for limit, rows in limits if limit == rows - 1), default=-1)
     if not narrow:

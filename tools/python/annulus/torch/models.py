@@ -21,12 +21,12 @@ OF_THE_MODEL = ("causal", "scale", "axes", "statistics", "top_keys", "lengths", 
          unlisted=OF_THE_MODEL)
 def register(segments=None, dilations=None, *, name="annulus", comm=None, threads=None, **words):
     """Adds annulus to the attention functions of Hugging Face's transformers, as `name`. A later call with the same
-    `name` replaces it.
+    `name` replaces the earlier one.
 
     segments, dilations and more words are those of annulus.attention(); causal and scale are the model's. Without
     segments and dilations attention is dense, and equal to "sdpa" for every token. Padding, before or after the text,
-    costs nothing in causal models. In other models (BERT, cross attention) its keys are hidden. A causal model's window
-    and sinks (s_aux) are used.
+    costs nothing in causal models. In other models (BERT, cross attention) the keys of padding are hidden. A causal
+    model's window and sinks (s_aux) are used.
 
     With comm, as in annulus.attention(), each rank gives the model its rows of a text, and their position_ids; padding
     is refused. threads: number of threads.
@@ -95,7 +95,7 @@ def _meant(module, query, key, mask, dropout, is_causal, sliding_window, more, s
 
 
 def _without_padding(there):
-    """Returns None; raises if a mask hides tokens, or may hide tokens, because a compiled mask has no numbers yet."""
+    """Returns None. Raises if a mask hides tokens, or may hide them because a compiled mask has no numbers yet."""
     if there is not None and (torch.compiler.is_compiling() or not there.all()):
         raise AnnulusError("attention_mask has padding, or the compiled model has a mask, and comm is given, expected "
                            "texts without padding")
@@ -140,8 +140,8 @@ def _without_interface(config_class):
 
 def _mask(*_, mask_function=None, attention_mask=None, batch_size=None, kv_length=None, device=None, config=None, **_more):
     """The function that transformers calls to make a mask. Returns bool (B, S), True for tokens; or (B, 1, S) if the
-    mask is bidirectional, so that it counts more than the layer's is_causal, as in PyTorch; or (B, S, 1) if the model
-    wants a window, whose width forward() then gets. Without padding and window it may return None."""
+    mask is bidirectional, which _meant() trusts more than the layer's is_causal, as PyTorch does; or (B, S, 1) if the
+    model wants a window, whose width forward() then gets. Without padding and window it may return None."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
     if config is not None and (model := _without_interface(type(config))):
         raise AnnulusError(f"{model}, the model, computes attention itself and calls no function of attn_implementation, "

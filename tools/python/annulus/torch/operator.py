@@ -10,11 +10,11 @@ encoded() makes, because operators take no objects. Example:
 {"causal": true, "segments": [128, [3, 0, 0]], "dilations": [1, 8], "comm": "world"}; a window is [left, right, first].
 
 lengths is None; or whole numbers (B) or (B, 2); or bool (B, S), True where a row exists; or a mask (1 or B, 1 or H, 1
-or S, S) of scaled_dot_product_attention. These numbers may come from a model's input: they are read inside the
+or S, S) of scaled_dot_product_attention. These numbers may come from a model's input, so they are read inside the
 operator, when it computes.
 
 To add a setting of the pattern, add a field to options.Settings that JSON can store; nothing here changes. To add an
-optional tensor (coordinates), add an argument `Tensor? name` at the end of FORWARD and BACKWARD, like `sink`.
+optional tensor, such as coordinates, add an argument `Tensor? name` at the end of FORWARD and BACKWARD, like `sink`.
 """
 import contextvars
 import functools
@@ -67,8 +67,8 @@ def decoded(text):
 
 
 def checked_on_all_ranks(comm, *tensors):
-    """raised_on_all_ranks() for tensors with numbers. While PyTorch traces a function, or on meta, no rank waits for
-    another."""
+    """raised_on_all_ranks() for tensors with numbers. While PyTorch traces a function, and for tensors of device
+    meta, ranks exchange nothing."""
     on_meta = bool(tensors) and all(getattr(one, "is_meta", False) for one in tensors)
     is_traced = on_meta or detect_fake_mode(tensors) is not None
     return raised_on_all_ranks(None if comm is None or is_traced else comm)
@@ -185,7 +185,7 @@ _library.impl("attention", _autocast, "AutocastCPU")
 
 def _with_gradient(operator, setup_context, backward):
     """Gives an operator its gradient; returns the function to call it with. The transforms of torch.func need a
-    torch.autograd.Function instead of an operator; it gets the same two functions."""
+    torch.autograd.Function instead of an operator; that Function gets the same setup_context and backward."""
     operator.register_autograd(backward, setup_context=setup_context)
     own = {"generate_vmap_rule": True, "forward": staticmethod(lambda *arguments: operator(*arguments)),
            "setup_context": staticmethod(setup_context), "backward": staticmethod(backward),
@@ -201,7 +201,7 @@ def _keep_for_backward(ctx, inputs, output):
     q, k, v, settings, _, sink, lengths = inputs
     out, _, normalizers = output
     ctx.mark_non_differentiable(normalizers)
-    ctx.set_materialize_grads(False)  # usually lse has no gradient
+    ctx.set_materialize_grads(False)  # dlse is None if lse has no gradient
     ctx.save_for_backward(normalizers, q, k, v, out, sink, lengths)
     ctx.settings = settings
 

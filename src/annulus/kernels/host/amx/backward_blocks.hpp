@@ -7,7 +7,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// How many keys a block has, and for how many keys dS is kept until products add it to dQ.
+/// kBlockKeys: keys of a block. kKeptKeys: keys for which dS is kept until dS is multiplied by K and added to dQ.
 constexpr int kBlockKeys = 32;
 constexpr int kKeptKeys = 256;
 /// Words of one part (split.hpp) of a block's dS. A word has the dS of two keys for one row.
@@ -18,7 +18,7 @@ struct Block {
   const BFloat16Pair *keys, *values;               // [2 tiles of keys][depth tile][part][16 keys][16 words]
   const BFloat16Pair *queries, *dout;              // [part][word][32 rows]
   const BFloat16Pair *added_queries, *added_dout;  // [column tile][part][16 words of two rows][16 columns]
-  BFloat16Pair* kept_ds;  // [part][2 halves of rows][16 words of two keys][16 rows]; one part: rows by index_of_row()
+  BFloat16Pair* kept_ds;  // [part][2 halves of rows][16 words of two keys][16 rows]; one part: as in index_of_row()
   const float *shift, *delta, *factors;  // [32 rows]
   const int *begin, *end;                // [32 rows] a row sees the task's keys begin ... end - 1
   int key, row;                          // numbers of the first key in the task and of the first row in the chunk
@@ -57,8 +57,8 @@ class Blocks {
             is_masked(row, key)};
   }
 
-  /// False only if no row of the block that begins with row `row` sees any of the 32 keys from number `key` on. (If the
-  /// rows' ranges of keys have gaps between them, it may be true even then.)
+  /// Returns false only if no row of the block that begins with row `row` sees any of the 32 keys from number `key` on.
+  /// May return true for such a block if the rows' ranges of keys have gaps between them.
   bool meet(int row, int key) const {
     return q_.begin[row] < key + kBlockKeys && q_.end[row + kStepRows - 1] > key &&
            q_.begin[row] < q_.end[row + kStepRows - 1];
@@ -79,8 +79,9 @@ class Blocks {
     return false;
   }
 
-  /// dS is kept for the keys [first, end). Calls add(row, low, high) for each block of rows that sees some of them. The
-  /// keys that these rows see lie in [low, high). If `cut`, add() gets 32 of these keys at a time, the last ones first.
+  /// dS is kept for the keys [first, end). Calls add(row, low, high) for each block of rows that sees some of these
+  /// keys. All keys that the rows see lie in [low, high). If `cut`, add() gets 32 of these keys at a time, the last
+  /// ones first.
   template <class Add>
   void for_each_row(int first, int end, bool cut, const Add& add) const {
     for (int row = 0; row < q_.rows; row += kStepRows) {
@@ -98,10 +99,10 @@ class Blocks {
     }
   }
 
-  /// enter_keys() starts a chunk's sums of dk and dv for 32 keys, `own_dk` and `own_dv`; leave_keys() ends them. A
-  /// chunk's terms are added up from zero, and their sum is then added to the keys' sums: this keeps the digits of
-  /// small terms. With by_granules the chunk's terms are added to the keys' sums one granule after another instead, so
-  /// that bits do not depend on where chunks end.
+  /// enter_keys() starts a chunk's sums of dk and dv for 32 keys, `own_dk` and `own_dv`; leave_keys() ends them.
+  /// Without by_granules a chunk's terms are added up from zero, and their sum is then added to the keys' sums, because
+  /// this keeps the digits of small terms. With by_granules the chunk's terms are added to the keys' sums one granule
+  /// after another, so that bits do not depend on where chunks end.
   ///   own_dk, own_dv  [column tile][2 tiles of keys][16 keys][16 columns]
   void enter_keys(int key, float* own_dk, float* own_dv) const {
     for_each_sum(key, own_dk, own_dv,
@@ -133,8 +134,8 @@ class Blocks {
   const int parts_;
 };
 
-/// Returns the sum of those of 32 terms a(k) * b(k) for which seen(k) is true, as two chains of multiply-adds, which
-/// give the bits of the matrix unit (tile_registers.hpp).
+/// Returns the sum of those of 32 terms a(k) * b(k) for which seen(k) is true. Two chains of multiply-adds add the
+/// terms up, as the matrix unit does (tile_registers.hpp), so the sum has the same bits.
 template <class A, class B, class Seen>
 float product_of_seen(const A& a, const B& b, const Seen& seen) {
   float chains[2] = {};

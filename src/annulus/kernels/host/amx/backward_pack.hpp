@@ -56,7 +56,7 @@ inline bool pack_query_rows(const void* const* rows, int count, int head_dim, in
 /// two keys for half of the rows: 0 to 3, 8 to 11, 16 to 19 and 24 to 27. These rows come first, the others after them.
 constexpr int index_of_row(int i) { return i / 4 % 2 * kTileRows + i / 8 * 4 + i % 4; }
 
-/// Addresses of a group's 32 rows in the order of index_of_row(); rows after the last one have the address `none`.
+/// Addresses of a group's 32 rows in the order of index_of_row(). Rows from number `count` on have the address `none`.
 template <class T>
 struct OrderedRows {
   T* rows[kStepRows];

@@ -122,7 +122,7 @@ __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& 
       times<4>([&]<int i>() ANNULUS_INLINE_MEMBER {
         tiles.template load<i % 2>((i < 2 ? memory.dv : memory.dk) + (d * 2 + i % 2) * kTileWords);
         tiles.template multiply<i % 2, 4 + i, 2 + i / 2>();
-        // A store that waits for its product would fill the processor's scheduler, so it comes after the next product.
+        // A store that waits for its product would fill the processor's scheduler, so stores come one product later.
         if constexpr (i > 0) {
           tiles.template store<1 - i % 2>((i < 3 ? memory.dv : memory.dk) + (d * 2 + 1 - i % 2) * kTileWords);
         } else if constexpr (d > 0) {

@@ -1,5 +1,5 @@
 // The backward pass of the instruction set amx, for products of bfloat16 (see TileFunctions): one chunk of rows and the
-// keys of a task. It takes 32 keys at a time, and with these keys all blocks of 32 rows, one after another.
+// keys of a task. The code takes 32 keys at a time, and with these keys all blocks of 32 rows, one after another.
 #include "annulus/kernels/host/amx/backward_step.hpp"
 #include "annulus/kernels/host/amx/tables.hpp"
 
@@ -75,7 +75,8 @@ void ChunkWork::add_keys_seen(const Block& b) {
   }
 }
 
-/// For tasks in which K is not finite: adds 32 keys to dQ^T of 32 rows, without the keys that a row does not see.
+/// For tasks in which K is not finite: adds 32 keys to dQ^T of 32 rows, without the keys that a row does not see,
+/// because 0 times infinity is NaN.
 void ChunkWork::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
   const Pair *const ds = blocks_.kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;
@@ -92,7 +93,8 @@ void ChunkWork::add_queries_seen(int row, int key, int first) const {
   }
 }
 
-/// Adds keys [low, high) to dQ^T of 32 rows, 32 keys at a time, the last ones first. Sums stay in registers meanwhile.
+/// Adds keys [low, high) to dQ^T of 32 rows, 32 keys at a time, the last ones first. The sums stay in registers
+/// meanwhile. `first` is the first key whose dS is kept.
 void ChunkWork::add_granules(int row, int low, int high, int first) {
   const int columns = 2 * depth_;
   float* to = q_.dq + row * columns * kTileRows;

@@ -7,8 +7,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Walks over a tile of keys, one group of rows after another: for each group over the steps from the first key that a
-/// row of the group sees to the last one.
+/// Walks over a tile of keys, one group of rows after another. In each group, goes from step to step, from the first
+/// key that a row of the group sees to the last one.
 class Walk {
  public:
   /// `parts`: how many parts a number has; `columns`: how many tiles of columns values and accumulators have.
@@ -46,8 +46,8 @@ class Walk {
       end_ = within(panels_.end[row]);
       if (begin >= end_) continue;
       whole_begin_ = within(panels_.begin[row]);
-      // This is at most tile_.count. So if the last step is filled up with zeros, it counts as masked, because no row
-      // sees the zeros.
+      // whole_end_ is at most tile_.count. So if the last step is filled up with zeros, this step counts as masked,
+      // because no row sees the zeros.
       whole_end_ = within(panels_.end[last]);
       const int number = begin / kStepKeys;
       step_.keys = tile_.keys + std::int64_t(number) * key_words_;
@@ -87,7 +87,8 @@ class StepRows {
   StepRows(const QueryPanels<BFloat16Pair>& panels, const KeyTile<BFloat16Pair>& tile, int columns, float factor)
       : panels_(panels), tile_(tile), columns_(columns), factor_(factor) {}
 
-  /// Returns the number of row i of the step. If this row does not exist, returns the number of the last row that does.
+  /// Returns the number of row i of the step. If this row does not exist, returns the number of the last row that
+  /// exists.
   std::int64_t row_of(const Step& step, int i) const {
     return step.row + i < panels_.rows ? step.row + i : panels_.rows - 1;
   }
@@ -97,8 +98,8 @@ class StepRows {
     return {panels_.begin[row] - first, panels_.end[row] - first};
   }
   void hide_unseen(const Step& step, float* scores) const;
-  /// `only_empty`: raises m only of rows that have seen no key. For other rows the caller must first add the step
-  /// before to the accumulators, because that step's weights have the scale of the old m.
+  /// `only_empty`: raises m only of rows whose m is -inf. For other rows the caller must first add the step before to
+  /// the accumulators, because that step's weights have the scale of the old m.
   void raise_maxima(const Step& step, const float* scores, bool only_empty = false) const;
   bool has_empty_rows(const Step& step) const;
 
@@ -145,7 +146,7 @@ inline void StepRows::rescale(const Step& step, int row, float by) const {
   for (int column = 0; column < columns_ * kTileRows; ++column, number += kStepRows) *number = *number * root * root;
 }
 
-/// Raises m of those rows that have a score above it, and brings their sums to the new scale.
+/// Raises m of the rows that have a score above m, and brings their sums and accumulators to the new scale.
 inline void StepRows::raise_maxima(const Step& step, const float* scores, bool only_empty) const {
   constexpr int n = kLanes<float>;
   alignas(64) float largest[kStepRows];
@@ -167,7 +168,7 @@ inline void StepRows::raise_maxima(const Step& step, const float* scores, bool o
   }
 }
 
-/// True if some row has seen no key yet.
+/// True if m of some row is still -inf: the row has seen no key with a score above -inf.
 inline bool StepRows::has_empty_rows(const Step& step) const {
   for (int v = 0; v < kStepRows; v += kLanes<float>)
     if (any_above(broadcast(-kLargest<float>), load<Floats>(step.max + v))) return true;

@@ -20,7 +20,8 @@ struct Step {
   bool is_masked;               // some row does not see all 64 keys
 };
 
-/// A first operand of ones (bfloat16): its product with the weights is the sum of each row's rounded weights.
+/// A first operand whose numbers are all 1 (bfloat16). Every row of its product with the weights has the sum of each
+/// query row's rounded weights.
 struct Ones {
   alignas(64) std::uint16_t number[2 * kTileWords];
   consteval Ones() : number() {
@@ -44,7 +45,7 @@ constexpr bool kTwoLate = kDepthTiles > 2;
 template <int kColumnTiles>
 constexpr int kDepthOf = (kColumnTiles + 1) / 2;
 
-/// Writes S^T, four by two tiles, to `scores`. "Plainly": without other work beside the products.
+/// Writes S^T, four by two tiles, to `scores`. In names, "plainly" means without other work beside the products.
 ANNULUS_INLINE void add_scores_plainly(TileRegisters& tiles, const Step& step, int depth, float* scores) {
   for (int t = 0; t < 4; ++t)
     for (int h = 0; h < kHalves; ++h) {
@@ -142,7 +143,7 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
 
   const auto queries = [&](int k, int h)
                            ANNULUS_INLINE_MEMBER { return next.queries + k * kTileRows * kStepRows + h * kTileRows; };
-  if constexpr (!kTwoLate<depth>) {  // all Q of the group fits in registers
+  if constexpr (!kTwoLate<depth>) {  // registers can hold Q of the whole group
     times<depth * kHalves>([&]<int i>() ANNULUS_INLINE_MEMBER {
       tiles.template load<4 + i>(queries(i / kHalves, i % kHalves), kGroupStride);
     });

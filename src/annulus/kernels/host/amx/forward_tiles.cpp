@@ -1,7 +1,7 @@
-// The forward pass of the instruction set amx, for products of bfloat16 (see TileFunctions). It takes the tile's keys
-// in steps of 64 and rows in groups of 32. This file is compiled for the matrix unit, and again for each vector set
-// that can replace the unit (instruction_sets.cmake). All give the same bits: products have the same bits
-// (tile_registers.hpp), and the other operations are the same, in the same order.
+// The forward pass of the instruction set amx, for products of bfloat16 (see TileFunctions). The tile's keys are taken
+// in steps of 64, and rows in groups of 32. This file is compiled for the matrix unit, and again for each vector set
+// that can replace the unit (instruction_sets.cmake). All versions give the same bits, because products have the same
+// bits (tile_registers.hpp), and the other operations are the same, in the same order.
 //
 // m, l and accumulators are those of online_softmax.hpp, with two exceptions: a score may be above m, by less than 1,
 // and l is a sum of rounded weights that products of the matrix unit add up.
@@ -89,8 +89,9 @@ void TileWork::run() {
   add_step_plainly(tiles_, *before, columns_, memory_.weights);
 }
 
-/// For tiles with infinite or NaN values: adds a step's values to O^T, without the keys that a row does not see: their
-/// weight 0 times infinity is NaN. The chains of multiply-adds are those of the matrix unit (tile_registers.hpp).
+/// For tiles with infinite or NaN values: adds a step's values to O^T, without the keys that a row does not see,
+/// because their weight 0 times infinity is NaN. The chains of multiply-adds are those of the matrix unit
+/// (tile_registers.hpp).
 void TileWork::add_seen(const Step& step) const {
   const auto half_of = [](Pair word, int half) {
     return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u);
@@ -117,7 +118,7 @@ void TileWork::add_seen(const Step& step) const {
   }
 }
 
-/// Replaces run() for tiles whose values are not all finite. Does one operation after another.
+/// Replaces run() for tiles whose values are not all finite. Products and vector work do not run at the same time here.
 void TileWork::run_plainly() {
   for (Walk walk(panels_, tile_, columns_); !walk.is_done(); walk.go_on()) {
     const Step step = walk.step();
@@ -154,7 +155,7 @@ void add_tile(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile, float*
   (tile.finite ? kAddTile[column_tiles(panels.head_dim) - 1] : add_tile_plainly)(panels, tile);
 }
 
-/// C += A B, for tests.
+/// Computes C += A B, for tests.
 void multiply_tiles(const void* a, const void* b, float* c) {
   const DenormalsAreZero as_the_matrix_unit_has_it(true);
   TileRegisters tiles;

@@ -9,7 +9,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Returns how many tiles the words of a row take: one for each 32 numbers. A tile of scores takes as many products.
+/// Returns how many tiles the words of a row take: one for each 32 numbers. A tile of scores is the sum of as many
+/// products.
 constexpr int depth_tiles(int head_dim) { return (head_dim + kProductDepth - 1) / kProductDepth; }
 /// Returns how many tiles of 16 columns the values have.
 constexpr int column_tiles(int head_dim) { return (head_dim + kTileRows - 1) / kTileRows; }

@@ -27,8 +27,8 @@ ANNULUS_INLINE void split(Floats x, Floats (&part)[kParts]) {
   }
 }
 
-/// Splits any numbers. The first part of infinity and of NaN is the number itself, the others are 0. The first part of
-/// a number that would be rounded to infinity is cut off, not rounded.
+/// Splits any numbers. The first part of infinity and of NaN is the number itself, the other parts are 0. If rounding a
+/// finite number to bfloat16 would give infinity, the first part is cut off, not rounded.
 template <int kParts>
 ANNULUS_INLINE void split_stored(Floats x, Floats (&part)[kParts]) {
   const Floats largest = broadcast(0x1.fep127f), zero{};
@@ -118,8 +118,8 @@ class PartProducts {
  public:
   explicit PartProducts(TileRegisters& tiles) : tiles_(tiles) {}
 
-  /// Begins a block: its products are added to the sums in its memory (or to zeros), and the results are stored there
-  /// later.
+  /// Begins a block. Its products are added to the sums in its memory, or to zeros if from_zero is true, and the
+  /// results are stored there later.
   ANNULUS_INLINE_MEMBER void enter(const TileBlock& block, bool from_zero) {
     next_ = block;
     is_first_ = true;

@@ -147,7 +147,8 @@ void SplitChunk<kParts>::add_granules(int row, int low, int high, int first) {
   }
 }
 
-/// For tasks in which K is not finite: adds 32 keys to dQ^T of 32 rows, without the keys that a row does not see.
+/// For tasks in which K is not finite: adds 32 keys to dQ^T of 32 rows, without the keys that a row does not see,
+/// because 0 times infinity is NaN.
 template <int kParts>
 void SplitChunk<kParts>::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
@@ -245,8 +246,8 @@ bool pack_key_columns_in_parts(const void* const* rows, int count, int head_dim,
   return is_zero(differences);
 }
 
-// Returns the factor for packing Q, which has one factor for all rows (step 0), or 1 for dout, which has a factor for
-// each row: P already contains these factors (Block::factors).
+// Returns the factor by which rows are multiplied while they are packed. Q has one factor for all rows (step 0). For
+// dout, which has a factor for each row, returns 1, because P already contains these factors (Block::factors).
 ANNULUS_INLINE float factor_of(const RowFactors<float>& factors) { return factors.step == 0 ? *factors.of : 1; }
 
 /// Packs Q (or dout) as second operand of S^T (or dP^T): [row / 32][part][word][32 rows].

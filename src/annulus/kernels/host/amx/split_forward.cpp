@@ -1,4 +1,4 @@
-// The forward pass of precisions 3xbfloat16 and 6xbfloat16 on the matrix unit (split.hpp). It takes the tile's keys in
+// The forward pass of precisions 3xbfloat16 and 6xbfloat16 on the matrix unit (split.hpp). The tile's keys are taken in
 // steps of 64 and rows in groups of 32, as in forward_tiles.cpp. Scores, weights and sums have float's precision. m is
 // that of online_softmax.hpp, and l adds up the weights before they are split into parts, key after key.
 //
@@ -37,7 +37,7 @@ class Weights {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       const Floats m = load<Floats>(step.max + v * kLanes<float>);
-      shift_[v] = m > broadcast(-kInfinity<float>) ? m : Floats{};  // a row with m = -inf sees no key of this step
+      shift_[v] = m > broadcast(-kInfinity<float>) ? m : Floats{};  // m = -inf: no score in this step is above -inf
       sums_[v] = load<Floats>(step.sum + v * kLanes<float>);
       power_[v] = broadcast(-1.f);
     }
@@ -50,7 +50,7 @@ class Weights {
       make_half<1>(made_ / kHalves - 1);
   }
   ANNULUS_INLINE_MEMBER int made() const { return made_; }
-  /// True if a score is not below its row's m: m must then be checked, and raised if the score is above it.
+  /// True if a score is not below its row's m. The caller must then check m, and raise m if a score is above it.
   ANNULUS_INLINE_MEMBER bool need_care() const {
     bool any = false;
     for (int v = 0; v < kVectors; ++v) any |= any_above(power_[v], broadcast(-0x1p-100f));
@@ -126,7 +126,7 @@ class SplitWork {
   SplitMemory<kParts> memory_;
 };
 
-/// S^T = K Q^T
+/// Computes S^T = K Q^T.
 template <int kParts>
 template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_scores(const Step& step, const Beside& beside) {
@@ -140,7 +140,7 @@ inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_scores(const Step& step
   }
 }
 
-/// O^T += V^T P^T
+/// Computes O^T += V^T P^T.
 template <int kParts>
 template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_values(const Step& step, const Pair* weights,

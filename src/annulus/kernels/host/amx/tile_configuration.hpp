@@ -1,4 +1,5 @@
-// The configuration of AMX's tile registers: plain data, because files with different compiler flags include it.
+// The configuration of AMX's tile registers. This header has plain data only, because files with different compiler
+// flags include it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ struct TileConfiguration {
   std::uint16_t bytes_per_row[16];
   std::uint8_t rows[16];
 };
-/// This is not inline: each file has a copy of its own, so that files with different flags share nothing.
+/// This is not inline, so that each file has a copy of its own, and files with different flags share nothing.
 constexpr TileConfiguration full_tiles{1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 static_assert(sizeof full_tiles == 64);
 

@@ -1,13 +1,14 @@
 // The matrix unit. It has eight tile registers of 16 rows of 64 bytes, and adds the product of two registers to a
-// third. There are two classes TileRegisters with the same results, bit for bit: one uses Intel's AMX, the other uses
-// vectors.
+// third. One of two classes TileRegisters is compiled: one uses Intel's AMX, the other uses vectors. Both have the same
+// results, bit for bit.
 //
 // TDPBF16PS computes C += A B. A has 16 rows of 16 words, B has 16 words of 16 columns; a word is two numbers of
 // bfloat16. To c = C[m][n] it adds the 32 products of A[m][k] and B[k][n], k = 0 ... 15, as two chains of
 // multiply-adds that start from +0, one for the even halves and one for the odd halves:
 //   c + (even + odd)      rounded to nearest even; denormal numbers are 0, as operands and as results
-// The vectors' results were compared with the instruction's on 48 million numbers: all equal (NaN may have other bits).
-// The instruction ignores the modes of MXCSR; for the vectors the caller makes denormals 0 (DenormalsAreZero).
+// The vectors' results were compared with the instruction's on 48 million numbers. All were equal, but NaN may have
+// other bits. The instruction ignores the modes of MXCSR; for the vectors the caller makes denormals 0
+// (DenormalsAreZero).
 #pragma once
 
 #include "annulus/kernels/host/amx/tile_configuration.hpp"
@@ -36,7 +37,7 @@ class TileRegisters {
   TileRegisters& operator=(const TileRegisters&) = delete;
 
   // Each statement names "memory", because the compiler does not know which memory the statement reads or writes (GCC
-  // 12 does not know this even of its own intrinsics), and because the order in the source is the schedule and must
+  // 12 does not know this of its own intrinsics either), and because the order in the source is the schedule and must
   // stay.
   template <int t>
   ANNULUS_INLINE_MEMBER void zero() {
@@ -47,7 +48,7 @@ class TileRegisters {
   ANNULUS_INLINE_MEMBER void load(const void* from, long stride = 64) {
     asm volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(t), "r"(from), "r"(stride) : "memory");
   }
-  /// load() for data that is read only once, with a hint not to displace other data from the first-level cache.
+  /// Like load(), for data that is read only once: a hint asks not to displace other data from the first-level cache.
   template <int t>
   ANNULUS_INLINE_MEMBER void stream(const void* from, long stride = 64) {
     asm volatile("tileloaddt1 (%1,%2,1), %%tmm%c0" ::"i"(t), "r"(from), "r"(stride) : "memory");
@@ -84,8 +85,8 @@ ANNULUS_INLINE Floats fused_minus(Floats a, Floats b, Floats c) {
 #endif
 }
 
-// Vector work is inlined between the products only for the matrix unit. If vectors compute the products, this gains
-// nothing, and the files would take minutes to compile.
+// Vector work is inlined between the products only in code for the matrix unit. Where vectors compute the products,
+// this would gain nothing, and the files would take minutes to compile.
 #if defined(ANNULUS_HAS_AMX)
 #define ANNULUS_INLINE_BESIDE ANNULUS_INLINE
 #define ANNULUS_MEMBER_BESIDE ANNULUS_INLINE_MEMBER
@@ -158,7 +159,8 @@ class TileRegisters {
 
 #endif
 
-/// Calls f<0>(), ..., f<kCount - 1>() of a lambda, in this order. Register numbers must be known at compile time.
+/// Calls f<0>(), ..., f<kCount - 1>() of a lambda, in this order. A loop cannot replace this, because register numbers
+/// must be known at compile time.
 template <int kCount, int i = 0, class F>
 ANNULUS_INLINE void times(const F& f) {
   if constexpr (i < kCount) {

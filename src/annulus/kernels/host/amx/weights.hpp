@@ -1,12 +1,12 @@
 // Turns scores into softmax weights in bfloat16, the type that the matrix unit multiplies. 2^x is computed with
 // fixed-point numbers and a table.
 //
-// x = score * factor - m + 127 + 2^16, but at least 2^16. For weights below 2, x is below 2^17: its last place is 2^-7.
-// So one multiply-add rounds the score to a multiple of 1/128. The low 16 bits of x are one bit 0, followed by
+// x = score * factor - m + 127 + 2^16, but at least 2^16. If the weight is below 2, x is below 2^17, with a last place
+// of 2^-7. So one multiply-add rounds the score to a multiple of 1/128. The low 16 bits of x are one bit 0, followed by
 //   8 bits  floor(x) - 2^16, the exponent of the weight in bfloat16
-//   7 bits  f: the mantissa is 128 (2^(f / 128) - 1), which is f minus an entry of a table of 128 bytes
-// Rounding does not depend on m, which is an even integer (rule K of online_softmax.hpp: rescaling is exact). Weights
-// below 2^-126 count as 0. If a weight is 2 or more, or if x is NaN (from the score, or from a shift beyond
+//   7 bits  f: the mantissa is 128 (2^(f / 128) - 1), which is f minus a number of a table of 128 bytes (MantissaTable)
+// Rounding does not depend on m, because m is an even integer. So rescaling is exact (rule K of online_softmax.hpp).
+// Weights below 2^-126 count as 0. If a weight is 2 or more, or if x is NaN (from the score, or from a shift beyond
 // kLargestShift), x has bits that no valid x has. All x of a step are combined by OR, and the result is checked once.
 #pragma once
 
@@ -15,7 +15,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Number of keys in a step of the forward pass, and of rows in its group. The scores of a step are four by two tiles.
+/// kStepKeys: keys of a step of the forward pass. kStepRows: rows of the step's group. The scores of a step are four by
+/// two tiles.
 constexpr int kStepKeys = 64;
 constexpr int kStepRows = 32;
 /// Bytes from one word of 32 rows to the next in queries [word][32 rows]; the same in accumulators [column][32 rows].
@@ -72,8 +73,8 @@ ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
 }
 
 /// Returns x minus the largest integer <= x, rounded down: 0 <= fraction < 1, and 0 for infinite x. Every processor
-/// gets the bits of AVX-512's VREDUCEPS. `whole` becomes that integer or, with AVX-512, x itself: VSCALEFPS rounds x
-/// down.
+/// gets the bits of AVX-512's VREDUCEPS. `whole` becomes that integer. With AVX-512 `whole` becomes x instead, because
+/// VSCALEFPS rounds x down.
 ANNULUS_INLINE Floats fraction_of(Floats x, Floats& whole) {
 #if defined(__AVX512F__)
   whole = x;
@@ -98,8 +99,8 @@ struct Weigher {
   Bits seen[kHalves];
 };
 
-/// Returns the shifts of rows. A row with m = -inf sees no key of this step, because otherwise its m would have been
-/// raised before. So it may have any shift.
+/// Returns the shifts of rows. If m of a row is still -inf, no score of the row is above -inf in this step, because
+/// such a score would have raised m before. So this row may have any shift.
 ANNULUS_INLINE Floats shift_of(Floats m) {
   const Floats largest = broadcast(kLargestShift), none = broadcast(-kInfinity<float>);
   const auto is_beyond = (m > largest) | (m < -largest);
@@ -187,8 +188,8 @@ ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
   return x < kFixedPoint ? kFixedPoint : x;
 }
 
-/// Computes a step's weights if weigh_pair() may fail. m must be raised before. Where weigh_pair() does not fail, both
-/// give the same bits.
+/// Computes a step's weights if weigh_pair() may fail. The caller must have raised m. Where weigh_pair() does not fail,
+/// both functions give the same bits.
 __attribute__((noinline)) inline void weigh_with_care(StepMemory& memory, const float* m, float factor) {
   for (int u = 0; u < kStepKeys / 2; ++u)
     for (int row = 0; row < kStepRows; ++row) {
