@@ -133,8 +133,8 @@ inline NaiveScore score_of(const WorkCase& test, std::size_t row, std::size_t ke
   return {score - rule.slopes[std::size_t(at.head)] * far, slope};
 }
 
-/// out (B, query_rows, H, Dv) and lse (B, query_rows, H) by the definition. The largest score is found first, then
-/// sums. A row without keys has out 0 and lse minus infinity.
+/// out (B, query_rows, H, Dv) and lse (B, query_rows, H) by the definition. One walk over the pairs finds each row's
+/// largest score, a second walk makes the sums. A row without keys has out 0 and lse minus infinity.
 inline kernels::ReferenceResult naive_answer(const WorkCase& test) {
   const std::size_t D = std::size_t(test.shape.dim_of_values()), states = std::size_t(test.states());
   const double none = -std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// The machine's multiply-add peak in float32 with this many threads.
+// Measures the machine's multiply-add peak in float32 with the given number of threads.
 //
 //   g++ -O3 -march=native -pthread peak.cpp -o peak && ./peak [threads] [seconds]     see peak.hpp
 #include "peak.hpp"
@@ -16,7 +16,7 @@ using Vector = float __attribute__((vector_size(4 * width)));
 constexpr int chains = 12;
 constexpr long steps = 1000000;
 
-/// chain = chain * factor + term: one vector multiply-add each.
+/// In each step, each chain takes one vector multiply-add: chain = chain * factor + term.
 float multiply_add(float factor, float term) {
   const Vector a = Vector{} + factor, b = Vector{} + term;
   Vector chain[chains];

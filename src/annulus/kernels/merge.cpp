@@ -12,8 +12,8 @@ namespace {
 
 using core::Index;
 
-/// index(at, part) returns where element `at` of an array (B, rows, H) is in part `part` of an array (B, parts * rows,
-/// H).
+/// Element `at` of an array (B, rows, H) has one counterpart in each part of an array (B, parts * rows, H). index(at,
+/// part) returns the index of its counterpart in part `part`.
 struct PartsOf {
   Index rows, heads, parts;
 

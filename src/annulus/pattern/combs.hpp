@@ -104,14 +104,15 @@ struct VisiblePart {
 /// Window::first adds a part: those of the document's first rows that lie before the window. If not causal, it adds
 /// another part: those of the document's first rows that lie after the window. A row may be a query of several parts,
 /// but a work list may contain a query only once, so each part needs a work list of its own.
-/// Worked example: window [1, 1], first 3, not causal: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2
-/// with t_query - t_key >= 2.
+/// Worked example: window [1, 1], first 3, not causal. The three parts are, in this order: those of keys 0 1 2 that lie
+/// after the window (t_query - t_key <= -2); the window; those of keys 0 1 2 that lie before it (t_query - t_key >= 2).
 std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
 
-/// Appends to `ranges` the comb indices that queries with indices `t` see through the band. These indices are extended
-/// to whole granules, because kernels count granules as if all ranges were one range without gaps. `ranges` stay
-/// ascending and disjoint if `t` begins no earlier than in the previous call. If the caller exchanges the band's
-/// limits and passes indices of keys as `t`, the function appends the indices of the queries that see these keys.
+/// Appends to `ranges` the comb indices that queries with indices `t` see through the band. Each range is extended to
+/// whole granules: kernels read all ranges as one range without gaps and cut it into granules, and these must be the
+/// comb's granules. `ranges` stay ascending and disjoint if `t` begins no earlier than in the previous call. If the
+/// caller exchanges the band's limits and passes indices of keys as `t`, the function appends the indices of the
+/// queries that see these keys.
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);
 
 /// Returns the document [begin, end) that holds global row `row`. A row in a gap counts as a document of its own, so

@@ -2,11 +2,13 @@
 // them. Makes no lists of rows.
 //
 // A piece is the rows of one comb in one interval of an owner. Except in windows, a rank reads a piece completely or
-// not at all. So the rows that a rank reads of an interval are a set of the interval's few pieces, and intervals with
-// similar pieces and readers have equal counts. Therefore we visit the rows that may read an interval only once, and
-// count only few kinds of intervals, also with thousands of short documents. Worked example: interval [4, 8) of a
-// document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6 7 and 4. With four ranks of four rows, not
-// causal, each other rank reads both pieces. These are 4 rows, because the second piece lies inside the first one.
+// not at all. So what a rank reads of an interval is one set of the interval's few pieces. For each pair, one visit of
+// the rows that may read the interval finds these sets. Two intervals have equal counts if shifting one onto the other
+// gives the same pieces, and the same sets from the farthest rank to the nearest. Therefore rows are counted only once
+// for many intervals, for example those of thousands of short documents. Worked example: interval [4, 8) of a document
+// [0, 16), pairs (all, 1) and (all, 4), one head. One piece has the rows 4 5 6 7, the other piece has row 4. With four
+// ranks of four rows, not causal, each other rank reads both pieces. These are 4 rows, because the second piece lies
+// inside the first one.
 #pragma once
 
 #include <optional>
@@ -23,7 +25,8 @@ struct DistanceCounts {
   std::vector<bool> passes_on_all;   ///< whether the rank passes on exactly what it receives
 };
 
-/// Arguments are not copied. Distances from the owner count in steps of `direction` (1 or -1), up to `reach`.
+/// Arguments are not copied. A rank's distance from the owner is the number of steps to it in direction `direction` (1
+/// or -1). Only ranks up to distance `reach` count.
 class PieceCounts {
  public:
   PieceCounts(const Layout& layout, const Readers& readers, int ranks, int direction, int reach);
@@ -38,10 +41,11 @@ class PieceCounts {
     StridedRange rows;
     Index pair, offset;  ///< index of the used pair and of its offset; together they give the key/value heads
   };
-  /// Counts of one set of pieces. Sets are ordered by the farthest rank that reads them, the farthest first.
+  /// Counts of one set of pieces (`read`), and of this set together with all sets before it (`carried`). Sets are
+  /// ordered by the farthest rank that reads them, the farthest first.
   struct Joined {
     Index read = 0, carried = 0;
-    bool changes = false;  ///< whether joining this set changes the ranges of the sets before it
+    bool changes = false;  ///< whether the row ranges of `carried` differ from those of the sets before
   };
   bool find_readers(int owner, Interval rows, const std::vector<std::vector<Interval>>& crossings);
   bool find_pieces(Index pair, Interval segment, Interval rows);

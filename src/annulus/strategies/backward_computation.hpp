@@ -16,8 +16,8 @@ void make_sink_sums(const Problem& problem, Index rows, Tensors& tensors);
 
 class BackwardComputation final : public SumComputation {
  public:
-  /// `own_rows`: this rank's numbers of rows. For the queries of each step the computation reads q, dout, normalizers,
-  /// delta (make_delta()) and, if there is no dlse, `out`. At the end it frees tensors.delta.
+  /// `own_rows`: this rank's numbers of rows. Each call of add() reads q, dout, normalizers, delta (make_delta()) and,
+  /// if there is no dlse, `out` of the queries given to it. At the end the computation frees tensors.delta.
   BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                       const Progress& progress, Wanted wanted = Wanted::all);
 
@@ -51,12 +51,13 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
 core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
                                const core::Buffer& callers, core::HopMetrics& metrics);
 
-/// Returns into how many blocks of batch entries a backward pass is divided, if no rank adds to another rank's sums.
-/// The blocks are worked on one after another. Entries are independent, so a block can be small enough for its sums to
-/// stay in the threads' caches.
+/// Returns into how many blocks of batch entries a backward pass is divided. Only for passes in which no rank adds to
+/// another rank's sums. The blocks are worked on one after another. Entries are independent, so a block can be small
+/// enough for its sums to stay in the threads' caches.
 Index backward_blocks(const Problem& problem, const RowCounts& rows);
-/// Returns the tensors of the batch entries `entries`, for a rank with `queries` query rows and the key rows `own`. A
-/// result that `tensors` lacks is first made in `tensors`, for all entries. The returned tensors point into `tensors`.
+/// Returns the tensors of the batch entries `entries`, for a rank with `queries` query rows and the key rows `own`. If
+/// `tensors` has no memory for a result (dq, dk, dv), this memory is first allocated there, for all entries. The
+/// returned tensors point into `tensors`.
 Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredRows& own, Tensors& tensors,
                    core::Interval entries);
 
@@ -64,8 +65,8 @@ Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredR
 Index query_sum_bytes(const Problem& problem, Index rows);
 /// Bytes that make_sink_sums() takes while it runs.
 Index sink_sum_bytes(const Problem& problem);
-/// Bytes that the kernels take for `rows` rows in the forward and backward pass, beside tensors: panels (packed rows
-/// and their sums), a rule's coordinates, and copies for key_parts().
+/// The most bytes that kernels take beside tensors in either pass, forward or backward, of `rows` query rows: panels
+/// (packed rows and their sums), a rule's coordinates, and copies for key_parts().
 Index backward_panels(const Problem& problem, Index rows);
 /// Bytes of what backward() reads (q, kv, out, normalizers, dout and dlse), and of lse, which is still in memory.
 Index backward_inputs(const Problem& problem, const RowCounts& rows);

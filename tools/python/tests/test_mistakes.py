@@ -93,7 +93,7 @@ def program_result(folder):
 
 
 def foreign_results(folder):
-    """{file that looks like a result: (command, a part of its error text, None if it succeeds)}"""
+    """{file that looks like a result: (command, a part of its error text or, if it succeeds, None)}"""
     def make(name, **datasets):
         with h5py.File(folder / name, "w") as file:
             for place, numbers in ({"out": np.zeros((1, 8, 2, 4)), "lse": np.zeros((1, 8, 2))} | datasets).items():

@@ -39,7 +39,7 @@ def test_tokens_are_shaded_by_what_they_receive(made, tmp_path):
     found, path = made
     annulus.token_page(path, WORDS, tmp_path / "t.html", head=1, batch=1)
     page = (tmp_path / "t.html").read_text(encoding="utf-8")
-    Page(page)  # every tag that is opened is closed
+    Page(page)  # checks that every tag is closed
     strip, = spans(page)
     received = found["received"][1, :, 1]
     expected = np.clip(received / np.sort(received)[-2], 0, 1)
@@ -80,7 +80,8 @@ def test_mean_over_heads_and_parts_of_a_text(made, tmp_path):
 
 
 def test_what_the_result_has_is_shown(tmp_path):
-    """Without received the page shows only a token's keys; without entropy it does not mention entropy."""
+    """If the result lacks `received`, the page shows only the keys of the query; if it lacks `entropy`, hints do not
+    mention entropy."""
     _, path = by_definition.example(tmp_path / "r.h5", leave_out=("received", "entropy"))
     annulus.token_page(path, WORDS, tmp_path / "t.html", query=3)
     strip, = spans((tmp_path / "t.html").read_text(encoding="utf-8"))

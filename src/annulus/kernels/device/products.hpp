@@ -29,9 +29,9 @@ struct Pairs {
 template <class Sees>
 Pairs(bool, Sees) -> Pairs<Sees>;
 
-/// Sums of owned rows in two levels (GradientViews). The sums of row i are at sums(i). If `goes_on`, a block may
-/// continue in another list, and begun(i) is where row i's sums over the unfinished block are. If ends(i), the block
-/// ends for row i, and its sums are added to sums(i).
+/// Sums of owned rows in two levels: terms are first added up over a block of the rows met (GradientViews). The sums of
+/// row i are at sums(i). If `goes_on`, the next list may continue the block, and row i's sums over the unfinished block
+/// are stored at begun(i). If ends(i), the block ends for row i, and its sums are added to sums(i).
 template <class Sums, class Begun, class Ends>
 struct TwoLevels {
   bool goes_on;
@@ -73,8 +73,9 @@ struct Products {
     }
   }
 
-  /// Calls visit(slot, first row, column of blocks) for this thread's blocks of the scores of `count` rows met, where
-  /// `count` is rounded up to whole pieces.
+  /// Calls visit(slot, first row, column of blocks) for this thread's blocks of the scores. Leaves out blocks whose
+  /// first row or first column lies beyond the scores: they have `rows` rows, and a column for each of `count` rows met
+  /// (rounded up to whole pieces).
   template <class Visit>
   KOKKOS_FUNCTION void for_each_score_block(int count, const Visit& visit) const {
     const int padded = round_up(count, Tile::piece);
@@ -96,7 +97,8 @@ struct Products {
     });
   }
 
-  /// Loads one chunk of `depth` rows of V, from row `first` on (fewer rows at the end of V), into `met`.
+  /// Loads `depth` rows of V, from row `first` on (fewer rows at the end of V), into `met`: of each row only the
+  /// `columns` numbers of chunk `chunk`.
   template <class V>
   KOKKOS_FUNCTION void load_chunk(const RowsOf<T, V>& v, int chunk, int first, bool some_hidden) const {
     const int begin = chunk * Tile::columns, left = v.count - first;
@@ -133,8 +135,9 @@ struct Products {
     }
   }
 
-  /// Calls body(chunk, sums) for all chunks of the head. The sums are in registers. If `kept` is 0, they are read from
-  /// row_at(i) in memory before each call of body, and written back after it.
+  /// Calls body(chunk, sums) for all chunks of the head. `kept`: number of chunks whose sums stay in registers between
+  /// calls of body: all, or 0. If it is 0, each chunk's sums are read into registers from row_at(i) before its call of
+  /// body, and written back after the call.
   template <int kept, class RowAt, class Body>
   KOKKOS_FUNCTION void for_each_chunk(Output* sums, const RowAt& row_at, const Body& body) const {
     if constexpr (kept > 0) {
@@ -151,9 +154,10 @@ struct Products {
     }
   }
 
-  /// Calls body(chunk, terms) for all chunks of the head. The terms are in registers. If `kept` is 0, the sum so far of
-  /// an unfinished block is read from memory before each call of body, and is written back, or added to the sums if the
-  /// block ends, after it.
+  /// Calls body(chunk, terms) for all chunks of the head. body adds to the terms of a block, which are in registers. If
+  /// `kept` is 0, a chunk's terms are in registers only during its call of body. Before the call they are read from
+  /// memory (or start at 0 if no block goes on). After the call, the terms of a row whose block ends are added to the
+  /// row's sums; the terms of other rows are written back.
   template <int kept, class To, class Body>
   KOKKOS_FUNCTION void for_each_chunk_of_terms(Output* terms, const To& to, const Body& body) const {
     if constexpr (kept > 0) {
@@ -200,8 +204,8 @@ struct Products {
     });
   }
 
-  /// Calls visit(sum, row_at(i)[d]) for this thread's sums of a chunk, except sums beyond the tile or the head, and
-  /// sums of rows for which row_at() returns null.
+  /// Calls visit(sum, row_at(i)[d]) for this thread's sums of a chunk. Skips sums that lie beyond the team's rows or
+  /// beyond the head, and rows for which row_at() returns null.
   template <class RowAt, class Visit>
   KOKKOS_FUNCTION void for_each_sum(int chunk, Output& sums, const RowAt& row_at, const Visit& visit) const {
     Tile::template for_each_block<Tile::columns>(team, [&](int slot, int row, int column) {
