@@ -256,8 +256,10 @@ Problem largest_slice(const Problem& whole, const strategies::SliceSize& size) {
   };
   Index largest = 0;
   if (pattern.semantics == pattern::Semantics::grouped) {
+    double most = rows_read(0);
     for (Index i = 1; i < core::ceil_div(whole.shape.kv_heads, size.kv_heads); ++i) {
-      if (rows_read(i) > rows_read(largest)) largest = i;
+      const double rows = rows_read(i);
+      if (rows > most) most = rows, largest = i;
     }
   }
   return narrowed(whole, slice_of(whole.shape, size, largest));
