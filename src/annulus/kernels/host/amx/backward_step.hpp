@@ -61,9 +61,16 @@ ANNULUS_INLINE void store_key_pairs(BFloat16Pair* to, const std::uint16_t* low, 
 #endif
 }
 
+/// Numbers of a block's rows for weigh_block_pair(). They stay in registers. If they were read from memory, they would
+/// be read again after each statement of TileRegisters, because the compiler must assume that such a statement changes
+/// memory.
+struct BlockRows {
+  Floats shift[kHalves][kTileVectors], delta[kHalves][kTileVectors], factors[kHalves][kTileVectors];
+};
+
 /// Computes P and dS of the block's keys 2 u and 2 u + 1 (u = 0 ... 15), for all rows.
 template <int u, bool kMasked>
-ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory, Floats factor) {
+ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, const BlockRows& rows, BlockMemory& memory, Floats factor) {
   constexpr int n = kLanes<float>, at = (u / 8 * kHalves * kTileRows + u % 8 * 2) * kTileRows;
   Floats p[2][kHalves][kTileVectors], ds[2][kHalves][kTileVectors];
 #pragma GCC unroll 2
@@ -74,9 +81,9 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory,
       for (int v = 0; v < kTileVectors; ++v) {
         const int row = h * kTileRows + v * n, from = at + (h * kTileRows + i) * kTileRows + v * n;
         const Floats score = load<Floats>(memory.scores + from), dp = load<Floats>(memory.dp + from);
-        Floats weight = exp2_of_difference(fused_minus(score, factor, load_unaligned<Floats>(b.shift + row)));
-        weight = weight * load_unaligned<Floats>(b.factors + row);
-        Floats dscore = weight * (dp - load_unaligned<Floats>(b.delta + row));
+        Floats weight = exp2_of_difference(fused_minus(score, factor, rows.shift[h][v]));
+        weight = weight * rows.factors[h][v];
+        Floats dscore = weight * (dp - rows.delta[h][v]);
         if constexpr (kMasked) {
           using Ints = Vec<std::int32_t>;
           const Ints key = Ints{} + (b.key + 2 * u + i);
@@ -96,6 +103,15 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory,
   store_key_pairs(b.kept_ds + u * kTileRows, rounded, rounded + kStepRows);
 }
 
+/// Computes one share of a block's P and dS, number i of `until`, while product number i runs. Products from number
+/// `until` on run alone. As in weigh_beside(), this is not a lambda of advance_block().
+template <int i, int until, bool kMasked>
+ANNULUS_INLINE void weigh_block_beside(const Block& b, const BlockRows& rows, BlockMemory& memory, Floats factor) {
+  constexpr int units = kBlockKeys / 2, begin = i * units / until, end = i < until ? (i + 1) * units / until : begin;
+  times<end - begin>([&]<int u>()
+                         ANNULUS_INLINE_MEMBER { weigh_block_pair<begin + u, kMasked>(b, rows, memory, factor); });
+}
+
 /// Does three things at once. It adds block `before`, whose P and dS are in memory, to dV and dK. It replaces this P
 /// and dS by those of `now`, made from S^T and dP^T. It replaces this S^T and dP^T by those of `next`; dP^T stays in
 /// registers 0 to 3 until the next call. With D = 64, dV and dK take 16 products, S^T takes 8 and dP^T 8. P and dS of
@@ -103,13 +119,21 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory,
 template <int kDepth, bool kMasked, bool kAdds>
 __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& memory, const Block& next,
                                              const Block& now, const Block& before, float score_factor) {
-  constexpr int sums = kAdds ? 8 * kDepth : 0, until = sums + 4 * kDepth, units = kBlockKeys / 2;
+  constexpr int sums = kAdds ? 8 * kDepth : 0, until = sums + 4 * kDepth;
   const Floats factor = broadcast(score_factor);
-  const auto beside = [&]<int i>() ANNULUS_INLINE_MEMBER {
-    constexpr int begin = i * units / until, end = i < until ? (i + 1) * units / until : begin;
-    times<end - begin>([&]<int u>()
-                           ANNULUS_INLINE_MEMBER { weigh_block_pair<begin + u, kMasked>(now, memory, factor); });
-  };
+  BlockRows rows;
+#pragma GCC unroll 2
+  for (int h = 0; h < kHalves; ++h)
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v) {
+      const int row = h * kTileRows + v * kLanes<float>;
+      rows.shift[h][v] = load_unaligned<Floats>(now.shift + row);
+      rows.delta[h][v] = load_unaligned<Floats>(now.delta + row);
+      rows.factors[h][v] = load_unaligned<Floats>(now.factors + row);
+    }
+  const BFloat16Pair *const keys = next.keys, *const queries = next.queries, *const values = next.values,
+                            *const dout = next.dout, *const added_dout = before.added_dout,
+                            *const added_queries = before.added_queries;  // in registers, as BlockRows
   times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles.template store<i>(memory.dp + i * kTileWords); });
   if constexpr (kAdds) {
     times<2>([&]<int t>() ANNULUS_INLINE_MEMBER {
@@ -117,8 +141,8 @@ __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& 
       tiles.template load<6 + t>(memory.ds + t * 2 * kTileWords);
     });
     times<2 * kDepth>([&]<int d>() ANNULUS_INLINE_MEMBER {
-      tiles.template stream<2>(before.added_dout + d * kTileWords);
-      tiles.template stream<3>(before.added_queries + d * kTileWords);
+      tiles.template stream<2>(added_dout + d * kTileWords);
+      tiles.template stream<3>(added_queries + d * kTileWords);
       times<4>([&]<int i>() ANNULUS_INLINE_MEMBER {
         tiles.template load<i % 2>((i < 2 ? memory.dv : memory.dk) + (d * 2 + i % 2) * kTileWords);
         tiles.template multiply<i % 2, 4 + i, 2 + i / 2>();
@@ -128,7 +152,7 @@ __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& 
         } else if constexpr (d > 0) {
           tiles.template store<1>(memory.dk + (d * 2 - 1) * kTileWords);
         }
-        beside.template operator()<d * 4 + i>();
+        weigh_block_beside<d * 4 + i, until, kMasked>(now, rows, memory, factor);
       });
     });
   }
@@ -143,7 +167,7 @@ __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& 
           tiles.template zero<i>();
         }
         tiles.template multiply<i, 4 + i / 2, 6 + i % 2>();
-        beside.template operator()<first + k * 4 + i>();
+        weigh_block_beside<first + k * 4 + i, until, kMasked>(now, rows, memory, factor);
       };
       tiles.template stream<4>(a + k * kTileWords);
       tiles.template stream<6>(words, kGroupStride);
@@ -155,8 +179,8 @@ __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& 
       product.template operator()<3>();
     });
   };
-  make.template operator()<sums>(next.keys, next.queries);
-  make.template operator()<sums + 4 * kDepth>(next.values, next.dout);
+  make.template operator()<sums>(keys, queries);
+  make.template operator()<sums + 4 * kDepth>(values, dout);
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

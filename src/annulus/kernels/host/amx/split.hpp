@@ -99,67 +99,81 @@ struct PartPairs {
 template <int kParts>
 constexpr PartPairs<kParts> kPartPairs;
 
-/// Two by two tiles of sums, [tile of rows][tile of columns]. `rows`, `columns`: numbers from a tile to the next one in
-/// each direction; `stride`: bytes from a row of a tile to the next row.
-struct TileBlock {
+/// Two tiles of sums. `step`: numbers from the first tile to the second one; `stride`: bytes from a row of a tile to
+/// the next row.
+struct TilePair {
   float* first;
-  long rows, columns;
+  long step;
   long stride;
 
   template <int i>
   ANNULUS_INLINE_MEMBER float* tile() const {
-    return first + i / 2 * rows + i % 2 * columns;
+    return first + i * step;
   }
 };
 
-/// Adds up products of two tiles of A (rows) and two of B (columns), for each of kPartPairs, in registers 0 to 3.
-template <int kParts>
+/// Tiles of the parts of an operand: words from one part to the next, and bytes from one row of a tile to the next.
+struct PartTiles {
+  const BFloat16Pair* first;
+  long part;
+  long stride = 64;
+};
+
+/// Which operand both products share.
+enum class Shared { a, b };
+
+/// Adds up the products of a shared tile and two other tiles, for each of kPartPairs, in registers 0 and 1. All parts
+/// of the shared tile stay in registers meanwhile, so it is the shared tile that should come from a slower cache.
+template <int kParts, Shared kShared>
 class PartProducts {
  public:
   explicit PartProducts(TileRegisters& tiles) : tiles_(tiles) {}
 
-  /// Begins a block. Its products are added to the sums in its memory, or to zeros if from_zero is true, and the
-  /// results are stored there later.
-  ANNULUS_INLINE_MEMBER void enter(const TileBlock& block, bool from_zero) {
-    next_ = block;
+  /// Begins two sums. Products are added to the sums in memory, or to zeros if from_zero is true, and the results are
+  /// stored there later.
+  ANNULUS_INLINE_MEMBER void enter(const TilePair& sums, bool from_zero) {
+    next_ = sums;
     is_first_ = true;
     from_zero_ = from_zero;
   }
-  /// Adds products of the tiles a0 and a1 of A and b0 and b1 of B. Calls beside() after every second product. a_part,
-  /// b_part: words from one part to the next; b_stride: bytes from one row of a tile of B to the next. The sums of the
-  /// block before are stored one after another beside the first four products, because a store that waits for its
-  /// product would fill the processor's scheduler, and no later instruction could start.
+  /// Adds products of the shared tile and the tiles `others` and `others` + `step` words. Calls beside() after every
+  /// second product. Each of the sums before is stored just before the first product of the new sum, because a store
+  /// that waits for its product would fill the processor's scheduler, and no later instruction could start.
   template <class Beside>
-  ANNULUS_INLINE_MEMBER void add(const BFloat16Pair* a0, const BFloat16Pair* a1, long a_part, const BFloat16Pair* b0,
-                                 const BFloat16Pair* b1, long b_part, long b_stride, const Beside& beside) {
-    for (const PartPair& of : kPartPairs<kParts>) {
-      tiles_.template load<4>(a0 + of.a * a_part);
-      tiles_.template load<6>(b0 + of.b * b_part, b_stride);
-      exchange<0>();
-      tiles_.template multiply<0, 4, 6>();
-      tiles_.template load<7>(b1 + of.b * b_part, b_stride);
-      exchange<1>();
-      tiles_.template multiply<1, 4, 7>();
-      beside();
-      tiles_.template load<5>(a1 + of.a * a_part);
-      exchange<2>();
-      tiles_.template multiply<2, 5, 6>();
-      exchange<3>();
-      tiles_.template multiply<3, 5, 7>();
-      beside();
-      if (is_first_) before_ = next_;
-      is_first_ = false;
-    }
+  ANNULUS_INLINE_MEMBER void add(const PartTiles& shared, const PartTiles& others, long step, const Beside& beside) {
+    add_to<0>(shared, others.first, others, beside);
+    add_to<1>(shared, others.first + step, others, beside);
+    if (is_first_) before_ = next_;
+    is_first_ = false;
   }
-  /// Stores the last block's sums.
+  /// Stores the last sums.
   ANNULUS_INLINE_MEMBER void flush() {
-    times<4>([&]<int i>()
+    times<2>([&]<int i>()
                  ANNULUS_INLINE_MEMBER { tiles_.template store<i>(before_.template tile<i>(), before_.stride); });
     before_ = nowhere();
   }
 
  private:
-  /// Stores sum i of the block before and loads sum i of the next block into the register.
+  template <int i, class Beside>
+  ANNULUS_INLINE_MEMBER void add_to(const PartTiles& shared, const BFloat16Pair* other, const PartTiles& others,
+                                    const Beside& beside) {
+    constexpr int pairs = PartPairs<kParts>::kCount, first_other = kParts == 2 && i == 1 ? 6 : 2 + kParts;
+    times<pairs>([&]<int p>() ANNULUS_INLINE_MEMBER {
+      constexpr PartPair of = kPartPairs<kParts>.pairs[p];
+      constexpr int mine = kShared == Shared::a ? of.a : of.b, its = kShared == Shared::a ? of.b : of.a;
+      // The first kParts pairs have each part once.
+      if constexpr (i == 0 && p < kParts)
+        tiles_.template stream<2 + mine>(shared.first + mine * shared.part, shared.stride);
+      if constexpr (p < kParts) tiles_.template load<first_other + its>(other + its * others.part, others.stride);
+      if constexpr (p == 0) exchange<i>();
+      if constexpr (kShared == Shared::a)
+        tiles_.template multiply<i, 2 + mine, first_other + its>();
+      else
+        tiles_.template multiply<i, first_other + its, 2 + mine>();
+      if constexpr ((i * pairs + p) % 2 == 1) beside();
+    });
+  }
+  /// Stores sum i of the sums before and loads sum i of the next ones into the register.
   template <int i>
   ANNULUS_INLINE_MEMBER void exchange() {
     if (!is_first_) return;
@@ -169,16 +183,16 @@ class PartProducts {
     else
       tiles_.template load<i>(next_.template tile<i>(), next_.stride);
   }
-  ANNULUS_INLINE_MEMBER TileBlock nowhere() { return {nowhere_, 0, 0, 64}; }
+  ANNULUS_INLINE_MEMBER TilePair nowhere() { return {nowhere_, 0, 64}; }
 
   TileRegisters& tiles_;
   alignas(64) float nowhere_[kTileWords];
-  TileBlock before_ = nowhere(), next_ = {};
+  TilePair before_ = nowhere(), next_ = {};
   bool is_first_ = false, from_zero_ = false;
 };
 /// How often PartProducts::add() calls beside().
 template <int kParts>
-constexpr int kPartProducts = (kParts + 1) * kParts;
+constexpr int kPartProducts = PartPairs<kParts>::kCount;
 
 /// The argument `beside` of products that run alone.
 struct Alone {

@@ -38,7 +38,7 @@ class SplitChunk {
   const int depth_;
   int number_ = 0;  // of the block whose P and dS are made
   TileRegisters tiles_;
-  PartProducts<kParts> products_;
+  PartProducts<kParts, Shared::b> products_;
   SplitBlockMemory<kParts> memory_;
 };
 
@@ -47,10 +47,13 @@ template <int kParts>
 template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::multiply(const Pair* a, const Pair* words, float* to,
                                                                const Beside& beside) {
-  products_.enter({to, kHalves * kTileWords, kTileWords, 64}, true);
   const long part = long(depth_) * kTileRows * kStepRows, tile = long(depth_) * kParts * kTileWords;
-  for (int k = 0; k < depth_; ++k, a += kParts * kTileWords, words += kTileRows * kStepRows)
-    products_.add(a, a + tile, kTileWords, words, words + kTileRows, part, kGroupStride, beside);
+  for (int h = 0; h < kHalves; ++h) {
+    products_.enter({to + h * kTileWords, kHalves * kTileWords, 64}, true);
+    for (int k = 0; k < depth_; ++k)
+      products_.add({words + k * kTileRows * kStepRows + h * kTileRows, part, kGroupStride},
+                    {a + k * kParts * kTileWords, kTileWords}, tile, beside);
+  }
 }
 
 /// Computes sums += P^T dout (or dS^T Q); `factors` has P (or dS).
@@ -60,28 +63,27 @@ inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::add(float* sums, const std
                                                           const Beside& beside) {
   const auto* const a = reinterpret_cast<const Pair*>(factors);
   constexpr long of_tile = kParts * kTileWords;  // words of a tile of keys or columns
-  for (int d = 0; d < 2 * depth_; d += 2) {
-    const Pair* const b = rows + d * of_tile;
-    products_.enter({sums + d * 2 * kTileWords, kTileWords, 2 * kTileWords, 64}, false);
-    products_.add(a, a + of_tile, kTileWords, b, b + of_tile, kTileWords, 64, beside);
+  for (int d = 0; d < 2 * depth_; ++d) {
+    products_.enter({sums + d * 2 * kTileWords, kTileWords, 64}, false);
+    products_.add({rows + d * of_tile, kTileWords}, {a, kTileWords}, of_tile, beside);
   }
 }
 
 /// Adds block `before` to dV and dK, makes P and dS of `now` from S^T and dP^T in memory, and replaces S^T and dP^T by
-/// those of `next`. P and dS are made while the products of dV, dK and S^T run, so they are ready before the new S^T is
-/// stored.
+/// those of `next`. P and dS are made while the products of dV, dK and of the first half of S^T run, because that half is
+/// stored beside the products of the other half.
 template <int kParts>
 template <bool kMasked>
 void SplitChunk<kParts>::advance(const Block* next, const Block& now, const Block* before) {
   Factors<kParts>& to = factors_of(number_);
   int made = 0, done = 0;
-  const int all = kPartProducts<kParts> * depth_ * ((before != nullptr ? 2 : 0) + (next != nullptr ? 1 : 0));
+  const int all = kPartProducts<kParts> * depth_ * ((before != nullptr ? 4 : 0) + (next != nullptr ? 1 : 0));
   const auto make = [&](int unit) ANNULUS_INLINE_MEMBER {
     weigh_pair_of_keys<kParts, kMasked>(now, memory_, to, unit / kTileVectors, unit % kTileVectors);
   };
   const auto beside = [&]() ANNULUS_INLINE_MEMBER {
     done += kUnits;
-    while (made * all < done) make(made++);
+    while (made < kUnits && made * all < done) make(made++);
   };
   if (all == 0) products_.flush();  // stores dP^T of `now`, which registers still hold
   if (before != nullptr) {
@@ -137,14 +139,13 @@ template <int kParts>
 void SplitChunk<kParts>::add_granules(int row, int low, int high, int first) {
   constexpr long of_tile = kParts * kTileWords;
   float* to = q_.dq + row * 2 * depth_ * kTileRows;
-  for (int d = 0; d < 2 * depth_; d += 2, to += 2 * kTileRows * kStepRows) {
-    products_.enter({to, kTileRows * kStepRows, kTileRows, kGroupStride}, false);
-    for (int key = high - kBlockKeys; key >= low; key -= kBlockKeys) {
-      const Pair* const a = k_.key_rows + (key / kBlockKeys * 2 * depth_ + d) * of_tile;
-      const Pair* const b = blocks_.kept_ds(row, key, first);
-      products_.add(a, a + of_tile, kTileWords, b, b + kTileWords, kHalves * kTileWords, 64, Alone{});
+  for (int d = 0; d < 2 * depth_; d += 2, to += 2 * kTileRows * kStepRows)
+    for (int h = 0; h < kHalves; ++h) {
+      products_.enter({to + h * kTileRows, kTileRows * kStepRows, kGroupStride}, false);
+      for (int key = high - kBlockKeys; key >= low; key -= kBlockKeys)
+        products_.add({blocks_.kept_ds(row, key, first) + h * kTileWords, kHalves * kTileWords},
+                      {k_.key_rows + (key / kBlockKeys * 2 * depth_ + d) * of_tile, kTileWords}, of_tile, Alone{});
     }
-  }
 }
 
 /// For tasks in which K is not finite: adds 32 keys to dQ^T of 32 rows, without the keys that a row does not see,

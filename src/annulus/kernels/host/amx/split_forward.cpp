@@ -122,7 +122,7 @@ class SplitWork {
   const StepRows rows_;
   int number_ = 0;  // of the step whose weights are made
   TileRegisters tiles_;
-  PartProducts<kParts> products_;
+  PartProducts<kParts, Shared::a> products_;
   SplitMemory<kParts> memory_;
 };
 
@@ -130,13 +130,13 @@ class SplitWork {
 template <int kParts>
 template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_scores(const Step& step, const Beside& beside) {
-  const long of_keys = long(depth_) * kParts * kTileWords;  // from one tile of keys to the next
-  for (int t = 0; t < 4; t += 2) {
-    products_.enter({memory_.scores + t * kHalves * kTileWords, kHalves * kTileWords, kTileWords, 64}, true);
-    const Pair *keys = step.keys + t * of_keys, *queries = step.queries;
-    for (int k = 0; k < depth_; ++k, keys += kParts * kTileWords, queries += kTileRows * kStepRows)
-      products_.add(keys, keys + of_keys, kTileWords, queries, queries + kTileRows, depth_ * kTileRows * kStepRows,
-                    kGroupStride, beside);
+  const Pair* keys = step.keys;
+  for (int t = 0; t < 4; ++t) {
+    products_.enter({memory_.scores + t * kHalves * kTileWords, kTileWords, 64}, true);
+    for (int k = 0; k < depth_; ++k, keys += kParts * kTileWords)
+      products_.add({keys, kTileWords},
+                    {step.queries + k * kTileRows * kStepRows, depth_ * kTileRows * kStepRows, kGroupStride}, kTileRows,
+                    beside);
   }
 }
 
@@ -145,27 +145,24 @@ template <int kParts>
 template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_values(const Step& step, const Pair* weights,
                                                                 const Beside& beside) {
-  constexpr long column_words = 2 * kParts * kTileWords, product_words = kHalves * kParts * kTileWords;
-  for (int d = 0; d < columns_; d += 2) {
-    products_.enter({step.acc + d * kTileRows * kStepRows, kTileRows * kStepRows, kTileRows, kGroupStride}, false);
-    const Pair* const values = step.values + d * column_words;
-    for (int product = 0; product < 2; ++product) {
-      const Pair* const a = values + product * kParts * kTileWords;
-      const Pair* const b = weights + product * product_words;
-      products_.add(a, a + column_words, kTileWords, b, b + kParts * kTileWords, kTileWords, 64, beside);
-    }
+  constexpr long of_tile = kParts * kTileWords;
+  const Pair* values = step.values;
+  for (int d = 0; d < columns_; ++d) {
+    products_.enter({step.acc + d * kTileRows * kStepRows, kTileRows, kGroupStride}, false);
+    for (int product = 0; product < 2; ++product, values += of_tile)
+      products_.add({values, kTileWords}, {weights + product * kHalves * of_tile, kTileWords}, of_tile, beside);
   }
 }
 
 /// Adds step `before` to O^T, makes the weights of `now` from the scores in memory, and replaces these scores by those
 /// of `next`. Weights are made while products run, so that the matrix unit and vectors work at the same time. The new
-/// scores of the first two tiles of keys are stored when at least half of the weights are made, so the old scores of
-/// these tiles are no longer needed. The other new scores are stored beside the next products (or by flush()), when all
-/// weights are made. Returns false if the weights must be made again, by weigh_again().
+/// scores of a tile of keys are stored while those of the next tile are computed. By then the weights of the first tile
+/// are made, and so on, so the old scores are no longer needed. The last tile is stored beside the next products (or by
+/// flush()). Returns false if the weights must be made again, by weigh_again().
 template <int kParts>
 bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* before) {
   Weights<kParts> weights(now, memory_.scores, weights_of(number_));
-  const int products = kPartProducts<kParts> * 2 * depth_;  // of values, and as many of scores
+  const int products = kPartProducts<kParts> * 4 * depth_;  // of values, and as many of scores
   const int all = (before != nullptr ? products : 0) + (next != nullptr ? products : 0);
   int done = 0;
   const auto beside = [&]() ANNULUS_INLINE_MEMBER {
