@@ -41,6 +41,12 @@ namespace {
 
 using Kind = Outstanding::Kind;
 
+/// A time-out in seconds. A busy machine may stop one rank for some seconds while other ranks run; with a shorter
+/// time-out these would end the job. One rank alone waits for no other rank.
+double long_timeout(const Communicator& comm) { return comm.size() > 1 ? 5 : 1; }
+/// Work lasts this many time-outs, so that a rank that took it for a stall would end the job.
+constexpr double longer = 1.5;
+
 void work_for(double seconds, const std::function<void()>& poll) {
   for (const double end = core::wall_seconds() + seconds; core::wall_seconds() < end;) {
     poll();
@@ -110,42 +116,42 @@ TEST(Heartbeat, AlarmIsNotLostWhileAWriteOfProgressIsUnderWay) {
 
 TEST(Watchdog, RanksThatWaitForOneThatComputesAreNotStalled) {
   const Communicator comm(MPI_COMM_WORLD);
-  const double timeout = 1.2;  // for the reason in the next test
+  const double timeout = long_timeout(comm);
   const Watchdog watchdog(comm, timeout);
   EXPECT_EQ(is_watched(), comm.size() > 1);
-  if (comm.rank() == comm.size() - 1) work_for(3 * timeout, watchdog_progress);
+  if (comm.rank() == comm.size() - 1) work_for(longer * timeout, watchdog_progress);
   comm.barrier();  // the other ranks wait here meanwhile
 }
 
 TEST(Watchdog, RanksThatWaitForLongWorkWithoutPollsAreNotStalled) {
   const Communicator comm(MPI_COMM_WORLD);
-  const double timeout = 1.2;  // not shorter, because on a busy machine guards and ranks react late
+  const double timeout = long_timeout(comm);
   const Watchdog watchdog(comm, timeout);
   for (const int worker : {0, comm.size() - 1}) {  // all ranks read rank 0's beats; rank 0 reads all beats
-    if (comm.rank() == worker) work_for(3 * timeout, [] {});
+    if (comm.rank() == worker) work_for(longer * timeout, [] {});
     comm.barrier();
   }
 }
 
 TEST(Watchdog, CallsThatReturnOneAfterAnotherAreNoHang) {
   const Communicator comm(MPI_COMM_WORLD);
-  const double timeout = 1.6;  // four calls long, because ranks learn late that a call has ended
+  const double timeout = long_timeout(comm);  // four calls long, because ranks learn late that a call has ended
   const Watchdog watchdog(comm, timeout);
   if (comm.rank() == comm.size() - 1) {
     const auto slow_disk = [](double seconds) {
       work_for(seconds, [] {});
       return 0;
     };
-    for (int call = 0; call < 8; ++call) blocking("a slow disk", +slow_disk, timeout / 4);
+    for (int call = 0; call < 6; ++call) blocking("a slow disk", +slow_disk, timeout / 4);
   }
   comm.barrier();
 }
 
 TEST(Watchdog, LongWorkWithoutPollsOnEveryRankIsNotStalled) {
   const Communicator comm(MPI_COMM_WORLD);
-  const double timeout = 1;  // also the limit for the calls of MPI that make and free the watchdog's window
+  const double timeout = long_timeout(comm);  // the calls of MPI that make and free the watchdog's window have it, too
   const Watchdog watchdog(comm, timeout);
-  work_for(2 * timeout, [] {});
+  work_for(longer * timeout, [] {});
   comm.barrier();
 }
 
@@ -154,16 +160,17 @@ TEST(Watchdog, LongWorkWithoutPollsOnEveryRankIsNotStalled) {
 TEST(Watchdog, AShorterTimeoutCountsFromThenOn) {
   const Communicator comm(MPI_COMM_WORLD);
   std::optional<Watchdog> watchdog(std::in_place, comm, 100);
-  std::signal(SIGALRM, [](int) { shorten_stall_timeout(1.2); });
-  const itimerval soon{{}, {1, 500'000}};
-  setitimer(ITIMER_REAL, &soon, nullptr);
-  if (comm.rank() == comm.size() - 1) work_for(4, [] {});
+  constexpr double shorter = 4;  // not less, for the reason at long_timeout()
+  std::signal(SIGALRM, [](int) { shorten_stall_timeout(shorter); });
+  const itimerval later{{}, {4, 500'000}};  // when rank 0 has waited for longer than the shorter time-out
+  setitimer(ITIMER_REAL, &later, nullptr);
+  if (comm.rank() == comm.size() - 1) work_for(4.5 + longer * shorter, [] {});
   comm.barrier();
-  EXPECT_EQ(stall_timeout(), 1.2);
-  shorten_stall_timeout(5);
-  EXPECT_EQ(stall_timeout(), 1.2) << "it is never lengthened";
+  EXPECT_EQ(stall_timeout(), shorter);
+  shorten_stall_timeout(2 * shorter);
+  EXPECT_EQ(stall_timeout(), shorter) << "it is never lengthened";
   watchdog.reset();  // brings back the earlier time-out, which is longer
-  EXPECT_EQ(stall_timeout(), 1.2) << "MPI_Finalize still waits";
+  EXPECT_EQ(stall_timeout(), shorter) << "MPI_Finalize still waits";
   std::signal(SIGALRM, SIG_DFL);
 }
 

@@ -8,9 +8,10 @@
 namespace annulus::test {
 namespace {
 
-// This run makes the part file of its result, of 48 MiB, and then computes for some seconds.
+// This run makes the part file of its result, of 97 MiB, and then computes for a quarter of a minute on fast cores.
+// No test waits for its end.
 const char* const long_run = R"(
-input: {generate: {sequence: 24576, heads: 8}}
+input: {generate: {sequence: 49152, heads: 8}}
 attention: {causal: false}
 distribution: {strategy: ring_blocking, stall_timeout: 60}
 output: {file: result.h5}
@@ -195,7 +196,7 @@ TEST_F(Files, WhatKilledRanksLeaveIsRemovedByTheNextRun) {
 TEST_F(Files, WhatIsLeftOfOtherSettingsIsRemovedToo) {
   // The killed run had finished no unit, so a run with other settings may begin anew: nothing is lost.
   write("run.yaml", long_run);
-  Launched run(folder, launch(0, "run run.yaml --set compute.memory_limit=64MiB"));
+  Launched run(folder, launch(0, "run run.yaml --set compute.memory_limit=128MiB"));
   ASSERT_TRUE(works(run, 1)) << run.err();
   run.send_launcher(SIGKILL);
   run.status(60);
@@ -225,7 +226,10 @@ TEST_F(Files, ASecondRunIsRefusedAtOnce) {
 
 TEST_F(Files, AFinishedResultIsKeptWhenItsNameIsTakenMeanwhile) {
   write("run.yaml", long_run);
-  Launched run(folder, launch(2, "run run.yaml --set " + smaller));
+  // The second flush is that of the finished file. It is slow, so that on a fast machine, too, the name is taken first.
+  const std::string slow =
+      " env LD_PRELOAD=" ANNULUS_SLOW_CALLS " SLOW_CALL=\"a hanging fsync\" SLOW_RANK=0 SLOW_NUMBER=2 SLOW_SECONDS=5 ";
+  Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + slow + launch(0, "run run.yaml --set " + smaller));
   ASSERT_TRUE(works(run, 2)) << run.err();
   write("result.h5", "precious");
   EXPECT_EQ(run.status(120), 1) << run.err();

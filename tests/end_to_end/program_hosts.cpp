@@ -71,7 +71,7 @@ output: {file: result.h5, overwrite: true}
 
 TEST_F(Hosts, StoppedRankOfTheOtherHostEndsTheRun) {
   write("run.yaml", R"(
-input: {generate: {sequence: 16384, heads: 8, batch: 2}}
+input: {generate: {sequence: 16384, heads: 8, batch: 8}}
 attention: {causal: false}
 distribution: {strategy: ring, stall_timeout: 4}
 output: {file: result.h5}

@@ -226,12 +226,17 @@ TEST_P(ProgramLongRuns, OtherSettingsAreRefusedAndRestartForgets) {
 const char* const longer =
     "--set attention.segments=[all] --set attention.dilations=[1] --set input.generate.sequence=15001 --set "
     "input.generate.batch=4 --set compute.backward=false --set compute.memory_limit=8MiB ";
+/// With this library each flush to disk takes half a second longer, and a unit has two: on a fast machine, too, some
+/// seconds pass from the first unit to the last.
+const char* const slow_flushes =
+    " env LD_PRELOAD=" ANNULUS_SLOW_CALLS
+    " SLOW_CALL=\"a hanging fsync\" SLOW_RANK=all SLOW_NUMBER=all SLOW_SECONDS=0.5 " ANNULUS_PROGRAM;
 
 /// One rank gets the signal, and all ranks stop after the unit that they are computing.
 TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
   {
-    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) +
-                             " " ANNULUS_PROGRAM " run run.yaml --set output.trace=t.json " + longer);
+    Launched run(folder,
+                 fmt::format(ANNULUS_LAUNCH, 2) + slow_flushes + " run run.yaml --set output.trace=t.json " + longer);
     const auto begun = [&] { return slurp(folder / "out.h5.journal").find(" done ") != std::string::npos; };
     ASSERT_TRUE(run.reaches(begun, 2)) << run.err();
     run.send(1, SIGUSR1);
@@ -241,7 +246,7 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
     EXPECT_NE(run.err().find("run again to continue"), std::string::npos) << run.err();
   }
   {
-    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " ANNULUS_PROGRAM " run run.yaml " + longer);
+    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + slow_flushes + " run run.yaml " + longer);
     ASSERT_TRUE(run.reaches("rows", 2)) << run.err();
     const auto at_work = [&] { return count(slurp(folder / "out.h5.journal"), "rank 1 of 2") == 2; };
     ASSERT_TRUE(run.reaches(at_work, 2)) << run.err();
@@ -278,7 +283,8 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
 TEST_P(ProgramLongRuns, WithoutLocksASecondLaunchIsRefused) {
   const std::string launch =
       "env LD_PRELOAD=" ANNULUS_SLOW_CALLS " SLOW_CALL=locks SLOW_RANK=0 " ANNULUS_PROGRAM " run run.yaml ";
-  const std::string settings = longer + std::string(" --set compute.memory_limit=12MiB");
+  // Eight batch entries, so that on a fast machine, too, the first launch computes for some seconds.
+  const std::string settings = longer + std::string(" --set compute.memory_limit=12MiB --set input.generate.batch=8");
   Launched first(folder, launch + settings);
   const auto begun = [&] { return slurp(folder / "out.h5.journal").find(" done ") != std::string::npos; };
   ASSERT_TRUE(first.reaches(begun, 1)) << first.err();

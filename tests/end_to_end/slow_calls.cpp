@@ -1,6 +1,6 @@
-// Preloaded into annulus, makes one of its calls slow, hang or fail on one rank. Environment variables:
+// Preloaded into annulus, makes one of its calls slow, hang or fail, on one rank or on all. Environment variables:
 //   SLOW_CALL     which call: a name that is given to maybe() or suffers() below
-//   SLOW_RANK     the rank (without a launcher: 0)
+//   SLOW_RANK     the rank (without a launcher: 0), or "all"
 //   SLOW_SECONDS  how much longer the call takes; "stop": the process stops in the call (SIGSTOP) until it is killed
 //   SLOW_NUMBER   only the call with this number (default: 1); "all": each of them, without a line on stderr
 //   SLOW_PATH     for open: only paths with this ending
@@ -32,7 +32,7 @@ namespace {
 
 using annulus::test::variable;
 
-bool is_our_rank() { return annulus::test::is_rank_of("SLOW_RANK"); }
+bool is_our_rank() { return variable("SLOW_RANK") == "all" || annulus::test::is_rank_of("SLOW_RANK"); }
 
 bool suffers(std::string_view call) { return variable("SLOW_CALL") == call && is_our_rank(); }
 

@@ -16,9 +16,9 @@ from waiting import until  # noqa: faults import it from here
 
 CROWD = max(1.0, os.getloadavg()[0] / os.cpu_count())  # processes per core
 STALL = round(3 * max(1.0, CROWD / 2))  # s; distribution.stall_timeout of the run files below
-# Seconds that may pass from a fault to the end of all ranks: the stall time-out, and 60 s for reports, because the
-# machine may become busy after CROWD was read; more if it is busy already.
-PATIENCE = (STALL + 60) * CROWD
+# Seconds that may pass from a fault to the end of all ranks: the stall time-out, which is longer on a busy machine
+# already, and 60 s for reports, because the machine may become busy after CROWD was read; more if it is busy already.
+PATIENCE = STALL + 60 * CROWD
 # Takes some seconds on one core, so a fault can come in the middle; progress on stderr shows when.
 LONG = """\
 input: {generate: {sequence: 16384, heads: 8, batch: 4}}
@@ -129,6 +129,14 @@ def units_done(journal):
         return -1
 
 
+def is_laid_out(journal):
+    """True if the file of the result has its room on the disk: only then the journal has a line `owner`."""
+    try:
+        return b" owner " in journal.read_bytes()
+    except FileNotFoundError:
+        return False
+
+
 def shared_memory():
     """Files of /dev/shm, and System V's segments. All are ours, because the namespaces are."""
     segments = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
@@ -165,7 +173,7 @@ class Run:
     def reaches(self, what):
         """While the launch runs, waits for words on stderr, or until a function returns true."""
         holds = what if callable(what) else lambda: what in self.err()
-        until(120 * CROWD, lambda: holds() or self.is_over(), lambda: f"{what}\n{self.output()}")
+        until(120, lambda: holds() or self.is_over(), lambda: f"{what}\n{self.output()}")
         assert not self.is_over(), f"it ended before {what}: {self.output()}"
         return self
 

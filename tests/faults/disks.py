@@ -2,7 +2,7 @@
 import random
 import shutil
 
-from case import SHORT, UNITS, fault, units_done, until
+from case import SHORT, UNITS, fault, is_laid_out, units_done, until
 
 FULL = r"annulus: error: .*(No space left on device|the file system has \d+ free)"
 
@@ -44,7 +44,8 @@ def disk_fills(case):
         case.mount(disk, "size=64m")
         journal = disk / "result.h5.journal"
         run = case.start(2, words)
-        until(120, lambda: run.is_over() or units_done(journal) >= done, lambda: f"{done} units\n{run.output()}")
+        until(120, lambda: run.is_over() or (is_laid_out(journal) and units_done(journal) >= done),
+              lambda: f"{done} units\n{run.output()}")
         fill(disk / "others")
         run.hit()
         status, output = run.wait(), run.output()

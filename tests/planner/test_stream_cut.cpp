@@ -152,5 +152,15 @@ TEST(StreamCost, IsOfTheSlowerOneOfReadingAndComputing) {
   EXPECT_EQ(slow.compute_seconds, quick.compute_seconds);
 }
 
+TEST(StreamCost, OfSomeBlocksAsSamplesIsAnEstimate) {
+  const Problem problem = problem_of(1 << 14, {{1024, 1}}, true);
+  const core::Machine machine = machine_of(64 * mib);
+  const auto accuracy = [&](Index block_rows) {
+    return cost_of_stream(stream_cut(problem, false, block_rows, machine), 2, machine).accuracy;
+  };
+  EXPECT_EQ(accuracy(1 << 12), pattern::Accuracy::exact) << "4 blocks";
+  EXPECT_EQ(accuracy(16), pattern::Accuracy::estimate) << "1024 blocks";
+}
+
 }  // namespace
 }  // namespace annulus::planner

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "annulus/core/metrics.hpp"
+
 namespace annulus::report {
 namespace {
 
@@ -43,13 +45,19 @@ TEST(Progress, BarsAreAsLongAsTheyAreSaidToBe) {
 }
 
 TEST(Progress, ShortWorkAndOtherRanksSayNothing) {
-  testing::internal::CaptureStderr();
-  {
-    ProgressLine quick(true, gflop), silent(false, gflop);
-    quick.show(0.5, "x");
-    silent.show(0.5, "x");
+  // Work counts as short for a second. If a busy machine took longer, the test repeats.
+  for (bool is_in_time = false; !is_in_time;) {
+    testing::internal::CaptureStderr();
+    const double begin = core::wall_seconds();
+    {
+      ProgressLine quick(true, gflop), silent(false, gflop);
+      quick.show(0.5, "x");
+      silent.show(0.5, "x");
+    }
+    is_in_time = core::wall_seconds() - begin < 1;
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(!is_in_time || said.empty()) << said;
   }
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "annulus/runfile/run_file.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "support/scratch.hpp"
 #include "support/table_words.hpp"
 
@@ -356,6 +357,17 @@ TEST(RunFilePaths, AboveALinkIsAboveTheFolderToWhichItLeads) {
   std::filesystem::create_directory_symlink("sub", folder / "named");
   EXPECT_EQ(parse_run_file(text, folder / "named/real/../run.yaml", {}).settings.output.file, folder / "named/b.h5")
       << "a link that is not left stays as it is, also if the path has ..";
+}
+
+TEST(RunFilePaths, DotsAtTheEndAreResolvedToo) {
+  const test::ScratchFolder folder;
+  std::filesystem::create_directories(folder / "sub/real");
+  std::filesystem::create_directory_symlink("sub/real", folder / "link");
+  const std::string sub = std::filesystem::canonical(folder / "sub").string();
+  for (const char* end : {"..", "../", "../.", "./.."}) {
+    EXPECT_EQ(without_dots(folder / "link/" + end).string(), sub + "/") << end;
+    EXPECT_EQ(without_dots(folder / "sub/" + end).string(), folder / "") << end;
+  }
 }
 
 TEST(RunFilePaths, OneFileUnderTwoNamesIsOneFile) {

@@ -99,6 +99,18 @@ TEST_F(ChangedFileTest, NumbersWrittenIntoItAreRefused) {
   expect_changed(file, "modified ");
 }
 
+TEST_F(ChangedFileTest, TimesBefore1970AreNamed) {
+  const Index second = 1'000'000'000;
+  for (const auto& [modified, text] : {std::pair<Index, std::string>(-second / 2, "1969-12-31 23:59:59.500000000"),
+                                       {-2 * second, "1969-12-31 23:59:58.000000000"},
+                                       {second / 2, "1970-01-01 00:00:00.500000000"}}) {
+    FileState seen = state_of(path);
+    seen.modified = modified;
+    const std::string error = common_error(comm, [&] { comm::agree(comm, [&] { check_unchanged(path, seen); }); });
+    EXPECT_NE(error.find(": modified " + text + " -> "), std::string::npos) << error;
+  }
+}
+
 TEST_F(ChangedFileTest, OneThatIsGoneIsRefused) {
   const InputFile file = tensor_file(settings_for(path), comm);
   test::on_root(comm, [&] { std::filesystem::remove(path); });

@@ -219,6 +219,30 @@ TEST(StatisticsInOrder, ListsAloneGoWithEveryPartition) {
   });
 }
 
+TEST(StatisticsInOrder, ListsAloneSendNoSumsToWindows) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const Strategy& strategy = *find("onesided");
+  if (!strategy.unavailable().empty()) return;
+  Case one = make_case("lists alone", {1, 90, 4, 2, 8},
+                       {pattern::Semantics::longnet, {{16, 1}, {pattern::whole_document, 3}}, true, false});
+  one.problem.statistics = {false, false, 5};
+  one.problem.reproducible = true;
+  one.problem.partition = pattern::PartitionKind::contiguous;
+  ASSERT_EQ(why_not_reproducible(strategy, one.problem, comm.size()), "");
+  const pattern::Partition partition = strategy.partition(one.problem, comm.size());
+  const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+  Tensors tensors = take_tensors(one.numbers(), one.problem, rows);
+  strategy.forward(one.problem, partition, comm, tensors, {});
+  const Prediction forward = strategy.predict(one.problem, partition, comm.rank());
+  const auto schedule = strategy.statistics_schedule(one.problem, partition);
+  const Prediction predicted = schedule->predict(comm.rank());
+  EXPECT_EQ(predicted.bytes_sent, forward.bytes_sent) << "K and V alone";
+  EXPECT_EQ(predicted.bytes_received, forward.bytes_received);
+  EXPECT_EQ(schedule->sums()->window_bytes(comm.rank()), 0);
+  const Spending spending;
+  spending.expect(run_statistics_pass(*schedule, comm, tensors, {}), predicted, rows, comm);
+}
+
 /// All keys are equal. Among equal weights, the lists have those of the smallest rows, whichever rank has these rows
 /// and whenever they arrive.
 TEST(Statistics, TiesGoToTheSmallerRow) {

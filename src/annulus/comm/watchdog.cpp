@@ -48,7 +48,7 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds, const char*
     if (comm.is_root()) {
       core::print_to_stderr(
           "annulus: warning: {}: ranks cannot read the progress of other ranks, so a rank that waits for a "
-          "stopped one is not ended after distribution.stall_timeout\n",
+          "stopped one is never ended\n",
           error.what());
     }
   }

@@ -22,7 +22,7 @@ void Machine::take_own_products() {
   // Intel Xeon, by_instruction with avx512_bf16 on an AMD EPYC, by_two with avx512 (two multiply-adds for one
   // instruction), in_place_of_amx where avx512 computes the bits of AMX. The other four are for 3xbfloat16 and
   // 6xbfloat16, with AMX and without.
-  constexpr double by_amx = 0.18, by_instruction = 0.55, by_two = 1.4, three_by_amx = 0.5, six_by_amx = 0.75,
+  constexpr double by_amx = 0.18, by_instruction = 0.55, by_two = 1.4, three_by_amx = 0.45, six_by_amx = 0.7,
                    in_place_of_amx = 3, three_in_place = 8, six_in_place = 16;
   const InstructionSet set = best_instruction_set();
   const bool amx = has_matrix_units();

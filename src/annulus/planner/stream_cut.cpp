@@ -16,6 +16,7 @@ using strategies::UnitCost;
 constexpr Index units_per_rank = 4;     // at least this many, so that ranks end at about the same time
 constexpr Index most_blocks = 1 << 14;  // more would take long: we count what each block reads from each other block
 constexpr Index fewest_rows = 16;       // of a block; smaller blocks would need as much memory
+constexpr Index most_counted_rows = Index(1) << 28;  // of a sequence for which unit_cost() counts phase 1
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
   return 1e-9 * strategies::flops_of(problem.shape, kept, products) * seconds_per_gflop(problem, machine);
@@ -51,8 +52,7 @@ constexpr Index most_lookups = Index(1) << 17;
 }  // namespace
 
 strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const Problem& problem, int phase, Index block) {
-  constexpr Index most_rows = Index(1) << 28;
-  if (phase == 0 || problem.shape.sequence <= most_rows) return passes.cost(phase, block);
+  if (phase == 0 || problem.shape.sequence <= most_counted_rows) return passes.cost(phase, block);
   UnitCost cost = passes.cost(0, block);
   cost.products = 4;
   cost.bytes_read *= 2;
@@ -72,6 +72,8 @@ StreamCut stream_cut(const Problem& problem, bool dlse, Index block_rows, const 
   // blocks at equal distances, as samples.
   const Index samples =
       std::clamp<Index>(most_lookups / passes.blocks(), std::min<Index>(8, passes.blocks()), passes.blocks());
+  const bool is_counted = passes.phases() == 1 || problem.shape.sequence <= most_counted_rows;
+  if (samples < passes.blocks() || !is_counted) cut.accuracy = pattern::Accuracy::estimate;
   const double entries = double(problem.shape.batch) * double(passes.blocks()) / double(samples);
   for (int phase = 0; phase < passes.phases(); ++phase) {
     for (Index i = 0; i < samples; ++i) {
@@ -113,7 +115,7 @@ Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machin
   cost.seconds = cost.compute_seconds + cost.exposed_seconds;
   cost.memory_bytes = cut.memory_bytes;
   cost.balance = double(ranks) / busy_ranks;
-  cost.accuracy = pattern::Accuracy::exact;
+  cost.accuracy = cut.accuracy;
   return cost;
 }
 

@@ -21,6 +21,8 @@ struct StreamCut {
   double compute_seconds = 0;  ///< of all units together
   double bytes_read = 0;       ///< by all units
   double bytes_written = 0;
+  /// `estimate`: the costs are those of some blocks, as samples, or unit_cost() did not count phase 1.
+  pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
 /// Returns why `stream` cannot make a problem's statistics; empty if it can. The caller checks the rest of the problem.

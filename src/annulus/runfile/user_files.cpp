@@ -17,6 +17,8 @@ using core::fail;
 std::filesystem::path without_dots(const std::filesystem::path& path) {
   const std::filesystem::path plain = path.lexically_normal();
   if (std::find(path.begin(), path.end(), "..") == path.end()) return plain;
+  // The last name stays as it is, because it may be a link; but "." and ".." name a folder: "a/.." is "a/../".
+  if (path.filename() == ".." || path.filename() == ".") return without_dots(path / "");
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::weakly_canonical(path.parent_path(), error);
   if (error || std::filesystem::equivalent(folder, plain.parent_path(), error)) return plain;

@@ -16,8 +16,8 @@ constexpr Index second = 1'000'000'000;  // ns
 
 /// A time in UTC as text: "2026-11-03 12:00:01.123456789".
 std::string time_text(Index nanoseconds) {
-  const std::string text = utc_text(std::time_t(nanoseconds / second), "%Y-%m-%d %H:%M:%S");
-  return fmt::format("{}.{:09}", text, nanoseconds % second);
+  const Index seconds = nanoseconds / second - (nanoseconds % second < 0 ? 1 : 0);  // rounded down before 1970, too
+  return fmt::format("{}.{:09}", utc_text(std::time_t(seconds), "%Y-%m-%d %H:%M:%S"), core::wrap(nanoseconds, second));
 }
 
 /// Describes what has changed: "inode 12 -> 15, 4096 -> 8192 bytes, modified ... -> ...".

@@ -53,7 +53,7 @@ core::Buffer made(const core::Buffer& callers, const std::string& name, Index by
 }
 
 std::string why_not_by_granules(const Problem& problem) {
-  if (problem.statistics.any()) return "statistics need the sums of exact weights";
+  if (problem.statistics.any()) return "statistics are asked for";
   if (problem.rule.any()) return "scores have a cap or a bias";
   if (problem.queries) return "queries that are fewer or more than the keys may begin anywhere";
   return pattern::why_no_grid(problem.pattern, kernels::granule_of(problem.backend));

@@ -39,8 +39,9 @@ class Rounds {
         cases_(Index(cases.size())),
         line_(comm.is_root(), {double(cases.size()), "case"}) {}
 
-  /// Runs every case of a group `runs_` times. Returns false if a stop was requested.
+  /// Runs every case of a group `runs_` times. Returns false if a stop was requested and cases are left.
   bool measure_group(const std::vector<PlannedCase>& group) {
+    if (asked_to_stop()) return false;  // before the group begins, because a begun case is measured last next time
     std::vector<Index> numbers;
     for (const PlannedCase& one : group) numbers.push_back(one.one->number);
     listener_.begun(numbers);
@@ -118,8 +119,9 @@ class Rounds {
   }
 
   bool asked_to_stop() {
-    const comm::Scope scope("the agreement after a run");
-    measured_.stopped = comm_.max(Index(stop_requested())) != 0;
+    const comm::Scope scope("the agreement on a stop");
+    const bool asked = comm_.max(Index(stop_requested())) != 0;
+    measured_.stopped = asked && measured_.cases + measured_.failed < cases_;
     return measured_.stopped;
   }
 

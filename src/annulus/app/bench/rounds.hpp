@@ -60,9 +60,9 @@ std::vector<std::vector<PlannedCase>> groups_of(const std::vector<PlannedCase>& 
                                                 const GroupLimits& limits);
 
 struct Measured {
-  Index cases = 0;   ///< recorded as measured
-  Index failed = 0;  ///< recorded as failed
-  bool stopped = false;
+  Index cases = 0;       ///< recorded as measured
+  Index failed = 0;      ///< recorded as failed
+  bool stopped = false;  ///< on request, before all cases were recorded
 };
 
 /// Measures the cases; if a stop was requested, ends after the current run. Collective.

@@ -113,8 +113,10 @@ std::string describe_bits(const Job& job) {
 }
 
 std::string describe_blocks(const planner::StreamCut& cut) {
-  return fmt::format("{} of {}, units of at most {:.2g} s and {}", core::how_many(cut.blocks, "block"),
-                     core::how_many(cut.block_rows, "row"), cut.unit_seconds, report::describe_bytes(cut.memory_bytes));
+  const bool is_estimate = cut.accuracy == pattern::Accuracy::estimate;
+  return fmt::format("{} of {}, units of at most {:.2g} s and {}{}", core::how_many(cut.blocks, "block"),
+                     core::how_many(cut.block_rows, "row"), cut.unit_seconds, report::describe_bytes(cut.memory_bytes),
+                     is_estimate ? " (estimated from some blocks)" : "");
 }
 
 std::string describe_passes(const Job& job) {

@@ -27,8 +27,10 @@ std::string seconds_text(double seconds) {
                            : fmt::format("{:.1f} us", 1e6 * seconds);
 }
 
-std::string_view mark(pattern::Accuracy accuracy) {
-  return accuracy == pattern::Accuracy::exact ? "" : accuracy == pattern::Accuracy::estimate ? "~" : "<";
+/// The mark of the MiB received. A rank that receives nothing, as in strategy stream, has no mark.
+std::string_view mark(const planner::Cost& cost) {
+  if (cost.received_bytes == 0 || cost.accuracy == pattern::Accuracy::exact) return "";
+  return cost.accuracy == pattern::Accuracy::estimate ? "~" : "<";
 }
 
 /// Slices and memory of a candidate that must be cut: "  4 x 2.0 GiB" for 4 slices; "  none" if no slice fits. Empty if
@@ -48,7 +50,7 @@ void print_candidate(const Candidate& candidate, bool taken, double memory_limit
     return;
   }
   const planner::Cost& cost = *candidate.cost;
-  const std::string received = fmt::format("{}{:.1f}", mark(cost.accuracy), cost.received_bytes / (1024 * 1024));
+  const std::string received = fmt::format("{}{:.1f}", mark(cost), cost.received_bytes / (1024 * 1024));
   core::print("{:>10} {:>10} {:>10} {:>11}{} {:>12} {:>9.0f} {:>7.3f}{}\n", seconds_text(cost.seconds),
               seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
               describe_bytes(cost.memory_bytes), cost.memory_bytes > memory_limit ? '!' : ' ', received, cost.messages,
@@ -85,8 +87,8 @@ void print_plan(const Job& job) {
   for (std::size_t i = 0; i < choice.candidates.size(); ++i) {
     const Candidate& one = choice.candidates[i];
     print_candidate(one, i == choice.taken, machine.memory_per_rank);
-    estimate = estimate || (one.cost && one.cost->accuracy == pattern::Accuracy::estimate);
-    bound = bound || (one.cost && one.cost->accuracy == pattern::Accuracy::bound);
+    estimate = estimate || (one.cost && mark(*one.cost) == "~");
+    bound = bound || (one.cost && mark(*one.cost) == "<");
   }
   core::print(
       "  time: slowest rank{}; exposed: packing and messages that compute does not hide; memory: fullest rank, at "

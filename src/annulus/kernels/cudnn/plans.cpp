@@ -43,7 +43,7 @@ template <class Call>
 std::string trouble_of(const Call& call) {
   try {
     fe::error_t error = call();
-    return error.is_good() ? "" : "cuDNN: " + error.get_message();
+    return error.is_good() ? "" : error.get_message();
   } catch (const std::exception& error) {  // for example if a library is missing
     return error.what();
   }
@@ -223,8 +223,9 @@ class Plans : public Engine {
       }
       return fe::error_t();
     });
-    if (!prepared.why_not.empty()) graph.reset();
-    return prepared;
+    if (prepared.why_not.empty()) return prepared;
+    graph.reset();
+    return {"cuDNN: " + prepared.why_not};
   }
 
   void run(const PlanShape& shape, const std::vector<std::pair<Name, const void*>>& tensors, void* workspace) {

@@ -1,12 +1,19 @@
 #include "annulus/strategies/gradients/window_sums.hpp"
 
 namespace annulus::strategies {
+namespace {
+
+/// False in a pass that makes lists of top keys alone: no rank then needs the sums that the kernel makes as well.
+bool sums_travel(const Problem& problem) { return problem.sums == Sums::gradients || problem.statistics.received; }
+
+}  // namespace
 
 /// Sums of step s are sent after step s. The sums that other ranks add to this rank's window count as received in this
 /// rank's last step.
 Transfers WindowSumRound::transfers(int rank, std::size_t s) const {
   const pattern::Hops& hops = keys_.all();
   Transfers all;
+  if (!sums_travel(keys_.problem())) return all;
   if (s > 0) {
     const int h = keys_.read(rank, s);
     const Index rows = hops.rows_received(rank, h);
@@ -25,12 +32,14 @@ std::array<Index, WindowSumRound::count> WindowSumRound::block_bytes(int rank) c
 
 Index WindowSumPlan::window_bytes(int rank) const {
   const KeyRound& keys = keys_.round(0);
-  return keys_.is_read(rank) ? key_sum_bytes(keys.problem(), keys.rows(rank).count()) : 0;
+  if (!sums_travel(keys.problem()) || !keys_.is_read(rank)) return 0;
+  return key_sum_bytes(keys.problem(), keys.rows(rank).count());
 }
 
 Room WindowSumPlan::room(const LargestMessages& largest) const {
   const WindowRound& keys = keys_.round(0);
-  const Index window = keys.ranks() > 1 ? key_sum_bytes(keys.problem(), most_rows(keys.partition())) : 0;
+  const bool has_window = keys.ranks() > 1 && sums_travel(keys.problem());
+  const Index window = has_window ? key_sum_bytes(keys.problem(), most_rows(keys.partition())) : 0;
   const auto bytes_of = [&](Index rows) { return sum_bytes(keys.problem(), rows); };
   return {keys.most_in_turn<WindowSumRound::count>(largest.rows, bytes_of), part_of(window), window};
 }
@@ -66,8 +75,8 @@ std::optional<GradientBlock> WindowSums::open(std::size_t s, std::size_t) {
 }
 
 void WindowSums::leave(std::size_t s, std::size_t) {
-  if (s == 0) return;
   const Problem& problem = context_.problem;
+  if (s == 0 || !sums_travel(problem)) return;
   const pattern::Hop read = keys_->all().hop(context_.rank(), keys_->read(context_.rank(), s));
   core::HopMetrics& metrics = context_.hop(keys_->hop(context_.rank(), s));
   core::timed_wait(metrics, "add to window", [&] {  // inside a node this rank does the addition itself
@@ -94,6 +103,8 @@ void WindowSums::settle(std::size_t) {
 void WindowSums::finish() {
   adds_.clear();
   blocks_ = {};
+  if (!sums_travel(context_.problem)) return;
+  // The window is added once. There are several rounds only for a fixed order, which sums in a window do not have.
   core::timed_wait(waits(), "collect", [&] { window_.collect(); });
   add_window(context_.problem, context_.rows(), window_, own_);
   const pattern::Hops& hops = keys_->all();

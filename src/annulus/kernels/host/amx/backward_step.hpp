@@ -61,9 +61,9 @@ ANNULUS_INLINE void store_key_pairs(BFloat16Pair* to, const std::uint16_t* low, 
 #endif
 }
 
-/// Numbers of a block's rows for weigh_block_pair(). They stay in registers. If they were read from memory, they would
-/// be read again after each statement of TileRegisters, because the compiler must assume that such a statement changes
-/// memory.
+/// Numbers of a block's rows for weigh_block_pair(). In code for the matrix unit they stay in registers. If they were
+/// read from memory, they would be read again after each statement of TileRegisters, because the compiler must assume
+/// that such a statement changes memory.
 struct BlockRows {
   Floats shift[kHalves][kTileVectors], delta[kHalves][kTileVectors], factors[kHalves][kTileVectors];
 };
@@ -104,7 +104,7 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, const BlockRows& row
 }
 
 /// Computes one share of a block's P and dS, number i of `until`, while product number i runs. Products from number
-/// `until` on run alone. As in weigh_beside(), this is not a lambda of advance_block().
+/// `until` on run alone. For the reason given at weigh_beside(), this is not a lambda.
 template <int i, int until, bool kMasked>
 ANNULUS_INLINE void weigh_block_beside(const Block& b, const BlockRows& rows, BlockMemory& memory, Floats factor) {
   constexpr int units = kBlockKeys / 2, begin = i * units / until, end = i < until ? (i + 1) * units / until : begin;
@@ -131,9 +131,10 @@ __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& 
       rows.delta[h][v] = load_unaligned<Floats>(now.delta + row);
       rows.factors[h][v] = load_unaligned<Floats>(now.factors + row);
     }
+  // These addresses stay in registers, for the reason given at BlockRows.
   const BFloat16Pair *const keys = next.keys, *const queries = next.queries, *const values = next.values,
                             *const dout = next.dout, *const added_dout = before.added_dout,
-                            *const added_queries = before.added_queries;  // in registers, as BlockRows
+                            *const added_queries = before.added_queries;
   times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles.template store<i>(memory.dp + i * kTileWords); });
   if constexpr (kAdds) {
     times<2>([&]<int t>() ANNULUS_INLINE_MEMBER {

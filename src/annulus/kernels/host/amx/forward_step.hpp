@@ -116,7 +116,8 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
   Weigher weigher = weigher_of(now.max, factor);
   LateStore late = late_store;
   float* const scores = memory.scores;
-  // In registers: the compiler must assume that each statement of `tiles` changes the members of steps.
+  // These addresses stay in registers. If they were read from the steps, they would be read again after each statement
+  // of `tiles`, because the compiler must assume that such a statement changes memory.
   const BFloat16Pair *const keys = next.keys, *const next_queries = next.queries, *const values = before.values;
   float *const acc = before.acc, *const sum = before.sum;
 
@@ -146,12 +147,12 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
 
   const auto queries = [&](int k, int h)
                            ANNULUS_INLINE_MEMBER { return next_queries + k * kTileRows * kStepRows + h * kTileRows; };
-  // Streaming K here, too, would cost 2 to 4 % at D = 64.
   if constexpr (!kTwoLate<depth>) {  // registers can hold Q of the whole group
     times<depth * kHalves>([&]<int i>() ANNULUS_INLINE_MEMBER {
       tiles.template load<4 + i>(queries(i / kHalves, i % kHalves), kGroupStride);
     });
     times<4>([&]<int t>() ANNULUS_INLINE_MEMBER {
+      // K is loaded, not streamed: with a stream a step took 2 to 4 % longer at D = 64.
       times<depth>([&]<int k>()
                        ANNULUS_INLINE_MEMBER { tiles.template load<2 + k>(keys + (t * depth + k) * kTileWords); });
       times<kHalves>([&]<int h>() ANNULUS_INLINE_MEMBER {

@@ -112,7 +112,8 @@ struct TilePair {
   }
 };
 
-/// Tiles of the parts of an operand: words from one part to the next, and bytes from one row of a tile to the next.
+/// Tiles of the parts of an operand. `part`: words from one part to the next; `stride`: bytes from a row of a tile to
+/// the next row.
 struct PartTiles {
   const BFloat16Pair* first;
   long part;
@@ -137,7 +138,7 @@ class PartProducts {
     from_zero_ = from_zero;
   }
   /// Adds products of the shared tile and the tiles `others` and `others` + `step` words. Calls beside() after every
-  /// second product. Each of the sums before is stored just before the first product of the new sum, because a store
+  /// second product. Each of the previous sums is stored just before the first product of the new sum, because a store
   /// that waits for its product would fill the processor's scheduler, and no later instruction could start.
   template <class Beside>
   ANNULUS_INLINE_MEMBER void add(const PartTiles& shared, const PartTiles& others, long step, const Beside& beside) {
@@ -161,7 +162,7 @@ class PartProducts {
     times<pairs>([&]<int p>() ANNULUS_INLINE_MEMBER {
       constexpr PartPair of = kPartPairs<kParts>.pairs[p];
       constexpr int mine = kShared == Shared::a ? of.a : of.b, its = kShared == Shared::a ? of.b : of.a;
-      // The first kParts pairs have each part once.
+      // The first kParts pairs have each part of each operand once.
       if constexpr (i == 0 && p < kParts)
         tiles_.template stream<2 + mine>(shared.first + mine * shared.part, shared.stride);
       if constexpr (p < kParts) tiles_.template load<first_other + its>(other + its * others.part, others.stride);
@@ -173,7 +174,7 @@ class PartProducts {
       if constexpr ((i * pairs + p) % 2 == 1) beside();
     });
   }
-  /// Stores sum i of the sums before and loads sum i of the next ones into the register.
+  /// Stores sum i of the previous sums and loads sum i of the next ones into the register.
   template <int i>
   ANNULUS_INLINE_MEMBER void exchange() {
     if (!is_first_) return;

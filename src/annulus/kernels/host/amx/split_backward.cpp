@@ -70,8 +70,9 @@ inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::add(float* sums, const std
 }
 
 /// Adds block `before` to dV and dK, makes P and dS of `now` from S^T and dP^T in memory, and replaces S^T and dP^T by
-/// those of `next`. P and dS are made while the products of dV, dK and of the first half of S^T run, because that half is
-/// stored beside the products of the other half.
+/// those of `next`. P and dS are made while the products of dV, dK and of the first half of S^T run, because that half
+/// is stored beside the products of the other half. When this function begins, register 1 may still hold dP^T of keys
+/// 16 to 31. It is stored before more than half of P and dS are made, and the first half is that of keys 0 to 15.
 template <int kParts>
 template <bool kMasked>
 void SplitChunk<kParts>::advance(const Block* next, const Block& now, const Block* before) {

@@ -156,9 +156,10 @@ inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_values(const Step& step
 
 /// Adds step `before` to O^T, makes the weights of `now` from the scores in memory, and replaces these scores by those
 /// of `next`. Weights are made while products run, so that the matrix unit and vectors work at the same time. The new
-/// scores of a tile of keys are stored while those of the next tile are computed. By then the weights of the first tile
-/// are made, and so on, so the old scores are no longer needed. The last tile is stored beside the next products (or by
-/// flush()). Returns false if the weights must be made again, by weigh_again().
+/// scores of a tile of keys are stored when the products of the next tile begin. At least a quarter of all weights is
+/// made beside the products of each tile, in the order of the tiles. So the weights of a tile are made before its old
+/// scores are replaced. The last tile is stored beside the next products (or by flush()). Returns false if the weights
+/// must be made again, by weigh_again().
 template <int kParts>
 bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* before) {
   Weights<kParts> weights(now, memory_.scores, weights_of(number_));
