@@ -231,6 +231,7 @@ TEST_F(Files, AFinishedResultIsKeptWhenItsNameIsTakenMeanwhile) {
       " env LD_PRELOAD=" ANNULUS_SLOW_CALLS " SLOW_CALL=\"a hanging fsync\" SLOW_RANK=0 SLOW_NUMBER=2 SLOW_SECONDS=5 ";
   Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + slow + launch(0, "run run.yaml --set " + smaller));
   ASSERT_TRUE(works(run, 2)) << run.err();
+  EXPECT_EQ(count(run.err(), "slow: sleeps"), 0) << "an earlier flush is slow: " << run.err();
   write("result.h5", "precious");
   EXPECT_EQ(run.status(120), 1) << run.err();
   EXPECT_EQ(slurp(folder / "result.h5"), "precious");

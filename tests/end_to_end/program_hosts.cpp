@@ -79,7 +79,7 @@ output: {file: result.h5}
   Launched run(folder, launch("run run.yaml"));
   ASSERT_TRUE(run.reaches(" %  ", 4)) << run.err();
   run.send(3, SIGSTOP);
-  EXPECT_EQ(run.status(120), 4) << run.err();
+  EXPECT_EQ(run.status(most_seconds), 4) << run.err();
   EXPECT_EQ(run.left(), 0);
   EXPECT_FALSE(exists("result.h5"));
   EXPECT_NE(run.err().find("annulus: stalled: rank 2: "), std::string::npos) << run.err();

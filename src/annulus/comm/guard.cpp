@@ -58,8 +58,8 @@ Guard::Guard() {
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error& error) {
     core::print_to_stderr(
-        "annulus: warning: the thread that ends hung calls could not be started: {}; a call that hangs is "
-        "never ended\n",
+        "annulus: warning: the thread that ends hung calls could not be started: {}; a call that hangs here is "
+        "not ended by this rank\n",
         error.what());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

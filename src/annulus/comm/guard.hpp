@@ -43,7 +43,7 @@ double look_interval();
 double counted(double seconds);
 
 /// Owns the guard's thread; at most one Guard per process. If the thread cannot start, a warning goes to stderr, and
-/// calls that hang are not ended.
+/// this rank does not end its calls that hang.
 class Guard {
  public:
   Guard();

@@ -60,7 +60,7 @@ def test_alone_it_finds_all_that_it_names(sdist, tmp_path):
 
 
 def test_the_tools_alone_can_be_installed(sdist, tmp_path):
-    done = install(sdist, tmp_path / "site", "-C", "wheel.cmake=false")
+    done = install(sdist, tmp_path / "site", "--config-settings=wheel.cmake=false")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site/annulus/files.py").is_file()
     assert not list((tmp_path / "site/annulus").glob("_core*"))

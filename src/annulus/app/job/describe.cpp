@@ -116,7 +116,7 @@ std::string describe_blocks(const planner::StreamCut& cut) {
   const bool is_estimate = cut.accuracy == pattern::Accuracy::estimate;
   return fmt::format("{} of {}, units of at most {:.2g} s and {}{}", core::how_many(cut.blocks, "block"),
                      core::how_many(cut.block_rows, "row"), cut.unit_seconds, report::describe_bytes(cut.memory_bytes),
-                     is_estimate ? " (estimated from some blocks)" : "");
+                     is_estimate ? " (estimated)" : "");
 }
 
 std::string describe_passes(const Job& job) {
