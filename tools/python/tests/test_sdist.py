@@ -50,8 +50,7 @@ def test_it_is_compiled_with_an_installed_library(sdist, tmp_path):
 
 def test_alone_it_finds_all_that_it_names(sdist, tmp_path):
     """The library's sources inside it are configured as `pip install` does on a machine with Kokkos."""
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
+    assert run("tar", "-xf", sdist, directory=tmp_path).returncode == 0
     done = run("cmake", "-S", next(tmp_path.glob("annulus-*")) / "tools/python", "-B", tmp_path / "build",
                f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_DISABLE_FIND_PACKAGE_annulus=ON", "-DANNULUS_MPI=OFF",
                directory=tmp_path)
