@@ -26,7 +26,7 @@ TEST(StopOfABench, IsNoneIfNoCaseIsLeft) {
                                 if (++finished == cases.size()) std::raise(SIGUSR1);
                               }};
   ASSERT_FALSE(stop_requested());
-  watch_for_stop(/*seconds=*/10);
+  watch_for_stop(/*stall_seconds=*/10);
   const Measured all = measure(jobs, cases, {}, listener, comm);
   EXPECT_TRUE(stop_requested());
   EXPECT_FALSE(all.stopped) << "the request came in the last run";

@@ -134,7 +134,7 @@ TEST(StreamCut, CountsValuesOfAnotherSize) {
   problem.shape.set_value_dim(8);
   const core::Machine machine = machine_of(2048 * mib);
   const StreamCut cut = stream_cut(problem, false, 100, machine);
-  const double kept = 4 * 100 * 101 / 2;
+  const double kept = 4 * 100 * 101 / 2.0;
   EXPECT_DOUBLE_EQ(cut.compute_seconds,
                    1e-9 * 2 * kept * (5 * 16 + 4 * 8) * machine.seconds_per_gflop(16, problem.type, problem.precision));
 }
